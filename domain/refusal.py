@@ -1,0 +1,54 @@
+"""Refusals: the domain says no, with a stable code and the facts of the case.
+
+A refusal is not an error of the service and not an unknown outcome: nothing was changed, and the same command would
+be refused again until the named facts change. ``code`` is for programs and never changes; the message is a sentence
+with the values, lower-case, without a final full stop; ``fields()`` are what the caller needs to act, under the same
+names in HTTP problems and in the client's exceptions. ``docs/refusals.md`` lists every one of them.
+"""
+
+from typing import Any, ClassVar
+
+
+class Refusal(Exception):  # noqa: N818  (a refusal is an answer, not an error)
+    """Base of all refusals. Subclasses set ``code`` and pass their values by keyword."""
+
+    code: ClassVar[str] = "refused"
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self._fields = fields
+
+    def fields(self) -> dict[str, Any]:
+        """The values of the case, ready for a problem document."""
+        return dict(self._fields)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_fields"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Refusal) and self._fields == other._fields
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.message))
+
+
+class RunUnknown(Refusal):
+    """No run has this id in the caller's tenant."""
+
+    code = "run_unknown"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no run has the id {run_id!r}", run_id=run_id)
+
+
+class InvalidCommand(Refusal):
+    """A value is outside its bounds; ``field`` and ``limit`` say which and what would do."""
+
+    code = "invalid"
+
+    def __init__(self, field: str, value: Any, limit: str) -> None:
+        super().__init__(f"{field} is {value!r}, and must be {limit}", field=field, value=value, limit=limit)
