@@ -1,0 +1,70 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.jackline-ready
+ROOMS := domain journal projections evidence commands policies api
+PYTHON ?=
+
+.PHONY: help setup demo test check lint types arrows format bench soak openapi docs constraints clean
+
+help: ## print this help
+	@echo "Jackline: a run survives the death of its worker."
+	@echo
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## make .venv with every pinned dependency and both distributions in it
+
+# Editable on purpose: the checkout's folders, the test suite and the console script are then one and the same code.
+$(STAMP): constraints.txt pyproject.toml client/pyproject.toml
+	@python=$$(PYTHON='$(PYTHON)' tools/find-python) && \
+		{ [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./client
+	@touch $@
+
+demo: setup ## show it on real work: three runs, a worker killed with -9, another that continues
+	$(BIN)/jackline demo
+
+test: setup ## run every test; ARGS are handed to pytest
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint types arrows test ## everything that must hold before a commit
+
+lint: setup ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## static types
+	$(BIN)/mypy
+
+arrows: setup ## which room may know which
+	$(BIN)/lint-imports
+
+format: setup ## put the code into the one format, and repair what can be repaired
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: setup ## measure Jackline on this machine (minutes)
+	$(BIN)/python -m benchmarks
+
+SOAK_S ?= 600
+soak: setup ## random worlds and real kills for SOAK_S seconds (600); prints its seed, takes SEED
+	SOAK_S=$(SOAK_S) SEED='$(SEED)' $(BIN)/python -m tools.soak
+
+openapi: setup ## regenerate docs/openapi.json and the TypeScript types
+	$(BIN)/python -m tools.openapi
+
+docs: setup ## regenerate docs/origins.md from the tests
+	$(BIN)/python -m tools.origins
+
+constraints: setup ## pin again: the newest of everything that pyproject.toml and client/pyproject.toml allow
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url \
+		--no-annotate --no-header --no-emit-package jackline --group dev pyproject.toml client/pyproject.toml \
+		--output-file constraints.txt
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name '*.egg-info' -prune -exec rm -rf {} + -o -name __pycache__ -prune -exec rm -rf {} +
