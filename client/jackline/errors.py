@@ -1,0 +1,220 @@
+"""What can go wrong between a caller and the service: a refusal, silence, or an answer that makes no sense.
+
+Three kinds, never mixed:
+
+- `Problem`: the service answered *no*. It has a stable `code`, and the values of the case as attributes; one class per
+  family of codes that a caller may want to catch, the plain `Problem` for all others.
+- `Unknown`: nobody answered, or the service could not say what came of the request. The command may have taken effect.
+  It is never turned into a *no*; repeat it under the same `idempotency_key` to learn the outcome.
+- `Garbled`: an answer that is not what the wire contract says. A bug, or something that is not Jackline.
+
+Every class is built from the problem document itself, so that errors survive pickling and new fields are not lost.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class JacklineError(Exception):
+    """The root of everything that this package raises on purpose."""
+
+
+class Garbled(JacklineError):
+    """The answer does not have the shape that the wire contract promises."""
+
+
+class Unknown(JacklineError):
+    """No answer: the request may or may not have taken effect."""
+
+    def __init__(self, message: str, idempotency_key: str | None = None, problem: "Problem | None" = None) -> None:
+        super().__init__(message, idempotency_key, problem)
+        self.message = message
+        self.idempotency_key = idempotency_key
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Problem(JacklineError):
+    """A refusal by the service; `fields` holds everything that its problem document said beside the common members."""
+
+    codes: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, status: int, document: Mapping[str, Any]) -> None:
+        super().__init__(status, dict(document))
+        self.status = status
+        self.code = str(document.get("code", "unknown_problem"))
+        self.title = str(document.get("title", ""))
+        self.detail = str(document.get("detail") or self.title or self.code)
+        common = ("type", "title", "status", "code", "detail")
+        self.fields: dict[str, Any] = {name: value for name, value in document.items() if name not in common}
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """Seconds after which asking again may help; None when waiting does not."""
+        value = self.fields.get("retry_after_s")
+        return float(value) if isinstance(value, int | float) else None
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+    def _text(self, name: str) -> str | None:
+        value = self.fields.get(name)
+        return None if value is None else str(value)
+
+    def _number(self, name: str) -> int | None:
+        value = self.fields.get(name)
+        return value if isinstance(value, int) else None
+
+
+class FenceLost(Problem):
+    """A guarded write by somebody who does not hold the lease under that fence."""
+
+    codes = frozenset({"fence_lost"})
+
+    @property
+    def presented(self) -> int | None:
+        """The fence that the write carried."""
+        return self._number("presented")
+
+    @property
+    def current(self) -> int | None:
+        """The fence in force."""
+        return self._number("current")
+
+    @property
+    def holder(self) -> str | None:
+        """Who holds the lease now, if anybody does."""
+        return self._text("holder")
+
+    @property
+    def reason(self) -> str | None:
+        """How the right to write ended."""
+        return self._text("reason")
+
+
+class LeaseHeld(Problem):
+    """A claim of a run that somebody holds or has reserved."""
+
+    codes = frozenset({"lease_held"})
+
+    @property
+    def holder(self) -> str | None:
+        """Who holds it."""
+        return self._text("holder")
+
+    @property
+    def fence(self) -> int | None:
+        """Under which fence."""
+        return self._number("fence")
+
+
+class RunSettled(Problem):
+    """A command against a run that has already ended otherwise."""
+
+    codes = frozenset({"run_settled"})
+
+    @property
+    def state(self) -> str | None:
+        """How it ended."""
+        return self._text("state")
+
+
+class RunPaused(Problem):
+    """The run is paused: only a resume brings it back."""
+
+    codes = frozenset({"run_paused"})
+
+
+class NotParked(Problem):
+    """An answer or a resume for a run that waits for nothing."""
+
+    codes = frozenset({"not_parked", "run_not_parked", "not_waiting", "run_not_waiting"})
+
+
+class NotFound(Problem):
+    """Nothing goes by that id here."""
+
+    codes = frozenset({"not_found", "run_unknown", "run_not_found", "worker_not_found", "route_unknown"})
+
+
+class WorkerUnknown(NotFound):
+    """The worker has not been registered."""
+
+    codes = frozenset({"worker_unknown"})
+
+
+class WorkerUnfit(Problem):
+    """The worker may not be granted anything: it is draining, quarantined, or out of slots."""
+
+    codes = frozenset({"worker_draining", "worker_quarantined", "worker_unfit", "slots_full", "no_slot"})
+
+
+class LeasesHeld(Problem):
+    """A worker cannot leave while it holds leases."""
+
+    codes = frozenset({"leases_held"})
+
+
+class Invalid(Problem):
+    """The request is malformed, out of bounds, or contradicts an earlier one."""
+
+    codes = frozenset({"invalid", "invalid_request", "validation_failed", "body_too_large", "body_too_deep"})
+
+
+class IdempotencyMismatch(Invalid):
+    """The same idempotency key was used before, with another body."""
+
+    codes = frozenset({"idempotency_mismatch"})
+
+
+class Unauthorised(Problem):
+    """No key, or a key that is not known (any more)."""
+
+    codes = frozenset({"unauthorised", "unauthorized", "unauthenticated", "key_unknown", "key_revoked"})
+
+
+class Forbidden(Problem):
+    """The key's role does not allow this."""
+
+    codes = frozenset({"forbidden", "role_forbidden"})
+
+
+class RateLimited(Problem):
+    """Too many requests; wait `retry_after_s`."""
+
+    codes = frozenset({"rate_limited"})
+
+
+class ReadModelBehind(Problem):
+    """A read with `min_position` that the read model did not reach in time."""
+
+    codes = frozenset({"read_model_behind"})
+
+
+_BY_STATUS: dict[int, type[Problem]] = {
+    400: Invalid,
+    401: Unauthorised,
+    403: Forbidden,
+    404: NotFound,
+    413: Invalid,
+    422: Invalid,
+    429: RateLimited,
+}
+
+
+def _families(root: type[Problem]) -> dict[str, type[Problem]]:
+    table = {code: root for code in root.codes}
+    for family in root.__subclasses__():
+        table |= _families(family)
+    return table
+
+
+_BY_CODE = _families(Problem)
+
+
+def problem(status: int, document: Mapping[str, Any]) -> Problem:
+    """The error for a problem document: by its code, else by its status, else a plain `Problem`."""
+    family = _BY_CODE.get(str(document.get("code"))) or _BY_STATUS.get(status, Problem)
+    return family(status, document)
