@@ -1,4 +1,4 @@
-"""docs/origins.md, generated: every row of docs/origins.toml beside the tests that vouch for it.
+"""The generator of docs/origins.md: every row of docs/origins.toml beside the tests that vouch for it.
 
 A row is identified by its id (`B3`). A test vouches for it by `@pytest.mark.origin("B3")`, read from the
 source, so that nothing has to be imported or run; a mark on a class counts for each test in it, and one in

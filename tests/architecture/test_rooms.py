@@ -1,0 +1,68 @@
+"""The arrows and the purity of the domain, as far as an import line can break them.
+
+`make arrows` checks who may know whom among the rooms. Here is the other half: what the domain may know of the world
+outside, as a list of what is allowed, because a list of what is forbidden is never complete.
+"""
+
+import ast
+import tomllib
+
+from tests.architecture.sources import CLIENT, PRODUCTION, ROOMS, ROOT, modules
+
+PURE = {
+    "abc", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "heapq",
+    "itertools", "json", "math", "operator", "re", "string", "types", "typing",
+    "msgspec", "domain",
+}  # fmt: skip
+PROVING = {"simulation", "benchmarks", "tests", "tools", "pytest", "hypothesis", "unittest"}
+
+
+def test_the_domain_imports_only_what_has_no_outside() -> None:
+    worldly = [f"{path}: {name}" for path, name in _imports("domain") if name not in PURE]
+
+    assert [] == worldly
+
+
+def test_only_the_journal_knows_the_library_that_stores() -> None:
+    knowing = {path.split("/")[0] for path, name in _imports(*PRODUCTION) if name == "eventsourcing"}
+
+    assert {"journal"} == knowing
+
+
+def test_no_production_code_knows_what_proves_or_measures_it() -> None:
+    knowing = [f"{path}: {name}" for path, name in _imports(*PRODUCTION) if name in PROVING]
+
+    assert [] == knowing
+
+
+def test_the_client_knows_the_service_over_http_only() -> None:
+    knowing = [f"{path}: {name}" for path, name in _imports(CLIENT) if name in {*ROOMS, "fastapi", "msgspec"}]
+
+    assert [] == knowing
+
+
+def test_every_room_is_in_the_contract_of_the_arrows() -> None:
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(contract for contract in configuration["contracts"] if contract["id"] == "arrows")["layers"]
+    listed = [room.strip() for layer in layers for room in layer.split("|")]
+
+    assert sorted(ROOMS) == sorted(listed)
+    assert set(ROOMS) < set(configuration["root_packages"])
+
+
+def _imports(*folders: str) -> list[tuple[str, str]]:
+    """Path and imported top-level name, for every import below these folders, wherever in a module it stands."""
+    return [
+        (module.path, name.split(".")[0])
+        for module in modules(*folders)
+        for node in ast.walk(module.tree)
+        for name in _names(node)
+    ]
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or "."]
+    return []
