@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, cast
 
 from jackline.errors import Garbled
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @cache
-def _members(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
+def _members(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
     hints = typing.get_type_hints(kind)
     missing = dataclasses.MISSING
     return tuple(
@@ -35,7 +35,7 @@ def decode(kind: type[T], document: Any, path: str = "$") -> T:
         msg = f"{path} is {type(document).__name__}, an object was promised"
         raise Garbled(msg)
     values: dict[str, Any] = {}
-    for name, hint, required in _members(kind):
+    for name, hint, required in _members(cast(Any, kind)):
         if name in document:
             values[name] = _value(hint, document[name], f"{path}.{name}")
         elif required:

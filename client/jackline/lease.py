@@ -6,8 +6,8 @@
 when it received the request, which cannot be earlier; so a slow answer never stretches the trust, and no two clocks are
 ever compared. The margin pays for the difference in their rates and for the time it takes to act on the news.
 
-A renewal has three answers. Renewed: a new trust replaces the old. Lost: stop at once. Nothing: keep asking, and stop by
-oneself before `trusted_until`. Trust only moves forward: an answer that overtook a later one does not shorten it.
+A renewal has three answers. Renewed: a new trust replaces the old. Lost: stop at once. Nothing: keep asking, and stop
+by oneself before `trusted_until`. Trust only moves forward: an answer that overtook a later one does not shorten it.
 
 Boundary: trusted while `now < trusted_until`; at that instant it is over. Units: seconds on one monotonic clock.
 """

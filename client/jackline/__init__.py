@@ -1,0 +1,106 @@
+"""Jackline's client: an SDK, a worker runtime and a command line for the supervisor of long-running runs.
+
+    with jackline.Client() as client:
+        receipt = client.submit({"command": ["make"]})
+        run = client.wait(receipt.run_id)
+
+`Client` and `AsyncClient` have the same operations. Errors are `Problem` (the service said no: one class per family of
+codes, with the problem's own fields), `Unknown` (nobody answered; never taken for a no), and `Garbled`.
+"""
+
+from jackline._async.client import AsyncClient
+from jackline._sync.client import Client
+from jackline.address import Address, Misplaced
+from jackline.errors import (
+    FenceLost,
+    Forbidden,
+    Garbled,
+    IdempotencyMismatch,
+    Invalid,
+    JacklineError,
+    LeaseHeld,
+    LeasesHeld,
+    NotFound,
+    NotParked,
+    Problem,
+    RateLimited,
+    ReadModelBehind,
+    RunPaused,
+    RunSettled,
+    Unauthorised,
+    Unknown,
+    WorkerUnfit,
+    WorkerUnknown,
+)
+from jackline.lease import Trust
+from jackline.models import (
+    Answer,
+    Chunk,
+    Claim,
+    Effect,
+    EffectAnswer,
+    Fact,
+    Facts,
+    Instruction,
+    Key,
+    LeaseRef,
+    Page,
+    Renewal,
+    Reservation,
+    Run,
+    Submission,
+    Submitted,
+    Who,
+    Why,
+    WorkerInfo,
+)
+from jackline.retrying import Retry
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Address",
+    "Answer",
+    "AsyncClient",
+    "Chunk",
+    "Claim",
+    "Client",
+    "Effect",
+    "EffectAnswer",
+    "Fact",
+    "Facts",
+    "FenceLost",
+    "Forbidden",
+    "Garbled",
+    "IdempotencyMismatch",
+    "Instruction",
+    "Invalid",
+    "JacklineError",
+    "Key",
+    "LeaseHeld",
+    "LeaseRef",
+    "LeasesHeld",
+    "Misplaced",
+    "NotFound",
+    "NotParked",
+    "Page",
+    "Problem",
+    "RateLimited",
+    "ReadModelBehind",
+    "Renewal",
+    "Reservation",
+    "Retry",
+    "Run",
+    "RunPaused",
+    "RunSettled",
+    "Submission",
+    "Submitted",
+    "Trust",
+    "Unauthorised",
+    "Unknown",
+    "Who",
+    "Why",
+    "WorkerInfo",
+    "WorkerUnfit",
+    "WorkerUnknown",
+]

@@ -1,0 +1,5 @@
+"""How this face of the client waits."""
+
+import asyncio
+
+pause = asyncio.sleep

@@ -1,0 +1,49 @@
+"""Following what the service tells: one event stream that outlives its connections.
+
+A broken stream is opened again after a jittered pause, from the last event that was delivered, so that nothing is
+missed and nothing comes twice. A refusal ends it. An orderly end by the service is an end, unless the caller asked to
+follow on.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from jackline import wire
+from jackline._async.pause import pause
+from jackline._async.transport import AsyncTransport
+from jackline.errors import Problem, Unknown
+from jackline.retrying import Patience, Retry
+from jackline.sse import Event, EventParser
+
+
+class AsyncEventStream:
+    """Events of one path, in order, across reconnects."""
+
+    def __init__(self, transport: AsyncTransport, path: str, params: dict[str, Any], last_id: str | None) -> None:
+        self._transport = transport
+        self._path = path
+        self._params = params
+        self._parser = EventParser(last_id)
+
+    async def events(self, retry: Retry, *, endless: bool) -> AsyncIterator[Event]:
+        """Every event; with `endless`, an orderly end is followed by another connection."""
+        patience = Patience.start(retry, self._transport.clock)
+        while True:
+            wait_s = retry.first_s
+            try:
+                async with self._transport.lines(self._path, self._params, self._parser.last_id) as lines:
+                    async for line in lines:
+                        event = self._parser.feed(line)
+                        if event is not None:
+                            patience = Patience.start(retry, self._transport.clock)
+                            yield event
+                if not endless:
+                    return
+            except (Problem, Unknown) as error:
+                after_s = wire.repeat_after_s(error)
+                longer_s = None if after_s is None else patience.next_pause(after_s)
+                if longer_s is None:
+                    raise
+                wait_s = longer_s
+            self._parser.cut()
+            await pause(self._transport.clock.jitter(wait_s))

@@ -1,0 +1,119 @@
+"""One request to the service, made until somebody answers or the caller's patience is spent.
+
+Every command carries an `Idempotency-Key`, the same one in every attempt, so that repeating a command whose answer was
+lost is harmless. Reads are repeated likewise. What comes out is a `Reply`, a `Problem` (the service said no), or
+`Unknown` (nobody answered), and never a guess.
+
+Units: seconds. Bounds: `Retry.patience_s` per request, `timeout_s` per attempt.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from jackline import wire
+from jackline._async.pause import pause
+from jackline.address import Address
+from jackline.clock import SYSTEM, Clock
+from jackline.errors import Problem, Unknown
+from jackline.retrying import Patience, Retry
+from jackline.sse import SILENCE_S
+
+TIMEOUT_S = 10.0
+CONNECT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What to ask: method, path below the service's url, and what goes along."""
+
+    method: str
+    path: str
+    body: Any = None
+    params: dict[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    timeout_s: float = TIMEOUT_S
+
+    @property
+    def reads(self) -> bool:
+        """Whether asking changes nothing."""
+        return self.method == "GET"
+
+
+class AsyncTransport:
+    """A pool of connections to one service, and the key to it."""
+
+    def __init__(self, address: Address, retry: Retry, clock: Clock = SYSTEM) -> None:
+        self.address = address
+        self.retry = retry
+        self.clock = clock
+        headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+        # A key for a service on this machine is shown to no proxy. A plain-http client needs no certificates,
+        # and loading them is most of what starting a small command costs.
+        self._http = httpx.AsyncClient(
+            base_url=address.url,
+            headers=headers,
+            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_S),
+            trust_env=not address.loopback,
+            verify=address.url.startswith("https:"),
+        )
+
+    async def disconnect(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def ask(self, ask: Ask, retry: Retry | None = None) -> wire.Reply:
+        """The reply to `ask`; repeated under one idempotency key while nobody answers."""
+        key = None if ask.reads else ask.key or self.clock.new_id()
+        patience = Patience.start(retry or self.retry, self.clock)
+        while True:
+            try:
+                return await self._once(ask, key)
+            except (Problem, Unknown) as error:
+                at_least_s = wire.repeat_after_s(error)
+                wait_s = None if at_least_s is None else patience.next_pause(at_least_s)
+                if wait_s is None:
+                    raise
+            await pause(wait_s)
+
+    async def _once(self, ask: Ask, key: str | None) -> wire.Reply:
+        headers = {"Idempotency-Key": key} if key else {}
+        content = None
+        if ask.body is not None:
+            headers["Content-Type"] = "application/json"
+            content = wire.encode(ask.body)
+        try:
+            response = await self._http.request(
+                ask.method,
+                ask.path,
+                content=content,
+                params={name: value for name, value in ask.params.items() if value is not None},
+                headers=headers,
+                timeout=httpx.Timeout(ask.timeout_s, connect=CONNECT_S),
+            )
+        except httpx.HTTPError as error:
+            msg = f"no answer from {self.address.url}: {str(error) or type(error).__name__}"
+            raise Unknown(msg, key) from error
+        try:
+            return wire.settle(response.status_code, response.content, response.headers)
+        except Unknown as error:
+            raise Unknown(error.message, key, error.problem) from error
+
+    @asynccontextmanager
+    async def lines(self, path: str, params: dict[str, Any], last_id: str | None) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of an event stream, from after `last_id` on; `Unknown` when it breaks or falls silent."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        timeout = httpx.Timeout(CONNECT_S, read=SILENCE_S)
+        query = {name: value for name, value in params.items() if value is not None}
+        try:
+            async with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as response:
+                if response.status_code != httpx.codes.OK:
+                    await response.aread()
+                    wire.settle(response.status_code, response.content, response.headers)
+                yield response.aiter_lines()
+        except httpx.HTTPError as error:
+            msg = f"the stream {path} broke: {str(error) or type(error).__name__}"
+            raise Unknown(msg) from error

@@ -1,0 +1,5 @@
+"""How this face of the client waits."""
+
+import time
+
+pause = time.sleep

@@ -1,0 +1,93 @@
+"""Where the service is and which key opens it.
+
+Both may be said outright, by `JACKLINE_URL` and `JACKLINE_KEY` (or `JACKLINE_KEY_FILE`, a file that holds the key
+alone), or be found in the data dir that the service itself writes: `server.url` and `admin.key`. The data dir is
+`JACKLINE_DATA_DIR`, else `~/.local/share/jackline` (`XDG_DATA_HOME` is honoured). Without any of them the service is
+looked for at http://127.0.0.1:8321.
+
+Failure: a file that is named but cannot be read is an error with its path; one that is only looked for may be absent.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jackline.errors import JacklineError
+
+DEFAULT_URL = "http://127.0.0.1:8321"
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class Misplaced(JacklineError):
+    """A url or a key that was named cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A base url, and the key to present there, if there is one."""
+
+    url: str
+    key: str | None
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the service is on this machine, so that no proxy must see the request."""
+        return urlsplit(self.url).hostname in LOOPBACK
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """The data dir when nobody names one."""
+    if named := environ.get("JACKLINE_DATA_DIR"):
+        return Path(named)
+    base = environ.get("XDG_DATA_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".local" / "share")
+    return Path(base) / "jackline"
+
+
+def find(
+    url: str | None = None,
+    key: str | None = None,
+    data_dir: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Address:
+    """The address to use: what was said, else the environment, else the data dir, else the default."""
+    place = data_dir or default_data_dir(environ)
+    # A data dir that was named speaks for itself; one that was only assumed gives way to the environment.
+    named = data_dir is not None
+    found_url = url or (None if named else environ.get("JACKLINE_URL")) or _read(place / "server.url")
+    found_key = key or (None if named else _key_of(environ)) or _read(place / "admin.key")
+    return Address(
+        _checked(found_url or environ.get("JACKLINE_URL") or DEFAULT_URL),
+        found_key or _key_of(environ),
+    )
+
+
+def _key_of(environ: Mapping[str, str]) -> str | None:
+    if key := environ.get("JACKLINE_KEY"):
+        return key
+    if path := environ.get("JACKLINE_KEY_FILE"):
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            msg = f"the key file {path} cannot be read: {error.strerror}"
+            raise Misplaced(msg) from error
+    return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise Misplaced(msg) from error
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        msg = f"{url!r} is not an http or https url; say for example {DEFAULT_URL}"
+        raise Misplaced(msg)
+    return url.rstrip("/")

@@ -1,0 +1,328 @@
+"""What the service answers, as typed values.
+
+One frozen dataclass per document of the wire contract, with the contract's own names. User JSON (payload, partial,
+question, answer, result, error, outcome) is `Any` and untouched. Instants are aware datetimes in UTC, durations are
+seconds (`_s`), positions are the journal's. A document may hold more than is named here; that is ignored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, NotRequired, TypedDict
+
+TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
+PARKED: Final = frozenset({"waiting_input", "waiting_peer", "waiting_takeover", "waiting_verdict", "paused"})
+
+SETTLED_TOPIC: Final = "run.settled.v1"
+CLOSED_TOPIC: Final = "run.closed.v1"
+
+
+class PolicyOptions(TypedDict, total=False):
+    """A run's policy as it is submitted; what is left out takes the service's default."""
+
+    max_attempts: int
+    lease_ttl_s: float
+    max_hold_s: float | None
+    retry_base_s: float
+    retry_cap_s: float
+    verdict_by: Literal["worker", "leader"]
+    on_quiet: Literal["report", "fail_attempt"]
+    quiet_after_s: float
+    total_after_s: float
+    on_leader_gone: Literal["cancel", "keep", "park"]
+    on_workspace_lost: Literal["settle_lost", "retry_fresh", "park"]
+
+
+class SubmitOptions(TypedDict, total=False):
+    """Everything that a submission may say beside its payload."""
+
+    queue: str
+    name: str | None
+    tags: Mapping[str, str]
+    leader_id: str | None
+    labels: Mapping[str, str]
+    priority: int
+    run_after: str | None
+    concurrency_key: str | None
+    idempotency_key: str | None
+    policy: PolicyOptions
+
+
+class Submission(SubmitOptions):
+    """A submission with its payload, for `submit_many`."""
+
+    payload: NotRequired[Any]
+
+
+class RunFilter(TypedDict, total=False):
+    """What a listing of runs may be narrowed by."""
+
+    state: str
+    queue: str
+    leader_id: str
+    owner: str
+    tag: str
+    q: str
+    sort: str
+    limit: int
+    cursor: str
+    min_position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A leader's presence, as a submission reports it."""
+
+    connections: int
+    zero_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The receipt of one submission."""
+
+    run_id: str
+    state: str
+    position: int | None = None
+    leader: Leader | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One question that was put and answered."""
+
+    answer: Any
+    question: Any = None
+    principal: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The last-seen marks of a run."""
+
+    last_renewed_at: datetime | None = None
+    lease_deadline: datetime | None = None
+    last_activity_at: datetime | None = None
+    quiet_since: datetime | None = None
+    unknown_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as it is now; a listing leaves the payload out."""
+
+    run_id: str
+    queue: str
+    state: str
+    fence: int = 0
+    attempt: int = 0
+    failed_attempts: int = 0
+    revision: int = 0
+    priority: int = 0
+    name: str | None = None
+    reason: str | None = None
+    leader_id: str | None = None
+    owner: str | None = None
+    due_at: datetime | None = None
+    run_after: datetime | None = None
+    concurrency_key: str | None = None
+    tags: Any = field(default_factory=dict)
+    labels: Any = field(default_factory=dict)
+    policy: Any = field(default_factory=dict)
+    payload: Any = None
+    question: Any = None
+    answers: list[Answer] = field(default_factory=list)
+    partial: Any = None
+    result: Any = None
+    error: Any = None
+    retry_of: str | None = None
+    workspaces: Any = field(default_factory=list)
+    evidence: Evidence = field(default_factory=Evidence)
+    submitted_at: datetime | None = None
+    settled_at: datetime | None = None
+    position: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether the run has ended for good."""
+        return self.state in TERMINAL
+
+    @property
+    def parked(self) -> bool:
+        """Whether the run waits for somebody."""
+        return self.state in PARKED
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a listing of runs."""
+
+    items: list[Run]
+    next_cursor: str | None = None
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One entry of the journal."""
+
+    position: int
+    topic: str
+    data: Any
+    fact_id: str = ""
+    stream: str = ""
+    recorded_at: datetime | None = None
+    causation_id: str | None = None
+    principal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts in order, and where to go on."""
+
+    facts: list[Fact]
+    next_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunClock:
+    """A clock that runs on a run."""
+
+    name: str
+    since: datetime | None = None
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a run is in its state, with the facts that led to it, and what would happen next."""
+
+    state: str
+    because: list[Fact] = field(default_factory=list)
+    evidence: Any = field(default_factory=dict)
+    fence: int | None = None
+    clocks: list[RunClock] = field(default_factory=list)
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One entry of a run's effect ledger."""
+
+    key: str
+    state: str
+    outcome: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectAnswer:
+    """What the ledger says to a claim: go on, do not repeat, another payload, or nobody knows."""
+
+    answer: Literal["claimed", "existing", "mismatch", "ambiguous"]
+    outcome: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to act for one run, and what its predecessors left."""
+
+    run_id: str
+    fence: int
+    attempt: int = 1
+    lease_ttl_s: float = 60.0
+    payload: Any = None
+    partial: Any = None
+    answers: list[Answer] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    queue: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A grant made before the worker is ready."""
+
+    token: str
+    run_id: str
+    fence: int
+    lapses_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRef:
+    """A lease as its holder names it: the run and the fence."""
+
+    run_id: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Something that the service asks of a holder."""
+
+    kind: str
+    reason: str | None = None
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The service's answer about one lease."""
+
+    run_id: str
+    fence: int
+    outcome: Literal["renewed", "lost", "slice_ended"]
+    current: int | None = None
+    holder: str | None = None
+    reason: str | None = None
+    ttl_s: float | None = None
+    slice_ends_in_s: float | None = None
+    instructions: list[Instruction] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker as the service knows it."""
+
+    worker_id: str
+    labels: Any = field(default_factory=dict)
+    slots: int = 1
+    state: str = "active"
+    raw: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of a run's output."""
+
+    fence: int
+    seq: int
+    stream: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key; the secret itself only in the answer that made it."""
+
+    key_id: str
+    name: str = ""
+    role: str = ""
+    key: str | None = None
+    leader_ids: Any = None
+    worker_ids: Any = None
+    not_after: datetime | None = None
+    created_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who the service takes the caller for."""
+
+    principal: str
+    role: str
+    tenant: str = "default"
+    leader_ids: Any = None
+    worker_ids: Any = None
