@@ -9,7 +9,7 @@ names in HTTP problems and in the client's exceptions. ``docs/refusals.md`` list
 from typing import Any, ClassVar
 
 
-class Refusal(Exception):  # noqa: N818  (a refusal is an answer, not an error)
+class Refusal(Exception):
     """Base of all refusals. Subclasses set ``code`` and pass their values by keyword."""
 
     code: ClassVar[str] = "refused"
@@ -30,7 +30,7 @@ class Refusal(Exception):  # noqa: N818  (a refusal is an answer, not an error)
             raise AttributeError(name) from None
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and isinstance(other, Refusal) and self._fields == other._fields
+        return isinstance(other, Refusal) and self.code == other.code and self._fields == other._fields
 
     def __hash__(self) -> int:
         return hash((type(self), self.message))
@@ -50,5 +50,5 @@ class InvalidCommand(Refusal):
 
     code = "invalid"
 
-    def __init__(self, field: str, value: Any, limit: str) -> None:
+    def __init__(self, *, field: str, value: Any, limit: str) -> None:
         super().__init__(f"{field} is {value!r}, and must be {limit}", field=field, value=value, limit=limit)

@@ -1,0 +1,161 @@
+"""Handing on: how an attempt ends while its run goes on.
+
+    expiry, detachment   counted; queued, due at once (the last attempt spent: aborted, with its partial salvaged)
+    slice unanswered     not counted; queued as a continuation
+    handed back          not counted; queued as a continuation
+    parked               not counted; waits for somebody, with the lease given up or kept
+
+Whatever ends an attempt makes its unfinished effects ambiguous first. A pending cancel settles the run as soon as its
+attempt ends otherwise, and a pending pause makes it paused instead of queued. A detachment never spends the last
+attempt: then the full ttl is waited. A lease that was kept while parked and expires leaves the run parked and counts
+nothing.
+"""
+
+from datetime import timedelta
+
+from domain.lease import Held, LeaseExpired, LeaseReleased, SliceEnded
+from domain.run import Parked, Run
+from domain.run_facts import ParkKind, RunParked, WorkerTimeout
+from domain.settling import Settlement, settle_into
+from domain.standing import (
+    CONTINUATION_S,
+    Ending,
+    Presented,
+    Remains,
+    RunDraft,
+    Standing,
+    end_attempt,
+    holder,
+)
+from domain.values import Json, Moment, Value
+
+
+class Park(Value, frozen=True, kw_only=True):
+    """The worker waits for somebody."""
+
+    kind: ParkKind
+    question: Json | None = None
+    keep_lease: bool = False
+
+
+def park(standing: Standing, presented: Presented, command: Park, remains: Remains, now: Moment) -> RunDraft:
+    """Facts that follow when the holder parks its run, keeping its lease or giving it up."""
+    lease = holder(standing, presented)
+    draft = standing.draft()
+    parked = RunParked(
+        kind=command.kind,
+        question=command.question,
+        lease_kept=command.keep_lease,
+        reason="asked_by_worker",
+        parked_at=now.wall,
+    )
+    if command.keep_lease:
+        draft.on_run(parked)
+        return draft
+    ended = end_attempt(draft, Ending(outcome="parked"), remains.work, now)
+    draft.on_lease(LeaseReleased(fence=lease.fence, worker=lease.worker, cause="parked"))
+    run = standing.known
+    if run.cancel is not None:
+        settle_into(draft, _cancelled(run, ended), remains, now)
+    else:
+        draft.on_run(parked)
+    return draft
+
+
+def hand_back(
+    standing: Standing, presented: Presented, remains: Remains, now: Moment, continuation_s: float = CONTINUATION_S
+) -> RunDraft:
+    """Facts that follow when the holder gives the run back unfinished; nothing is counted."""
+    lease = holder(standing, presented)
+    draft = standing.draft()
+    ending = Ending(outcome="handed_back", due_at=now.wall + timedelta(seconds=continuation_s))
+    draft.on_lease(LeaseReleased(fence=lease.fence, worker=lease.worker, cause="handed_back"))
+    _hand_on(draft, ending, remains, now)
+    return draft
+
+
+def expire(standing: Standing, remains: Remains, now: Moment) -> RunDraft:
+    """Facts that follow when the lease's deadline has passed; none when it is live or held by nobody."""
+    draft = standing.draft()
+    expire_into(draft, remains, now)
+    return draft
+
+
+def expire_into(draft: RunDraft, remains: Remains, now: Moment) -> None:
+    """Put down an expiry: the evidence with its marks, the attempt's end, and what becomes of the run.
+
+    Nothing is put down for a lease that is live, or held by nobody.
+    """
+    standing = draft.standing
+    run, lease, mark = standing.known, standing.lease, standing.mark
+    if not isinstance(lease, Held) or mark is None or mark.fence != lease.fence or mark.live(now):
+        return
+    detached = mark.detached and not lease.sliced
+    expired = draft.on_lease(
+        LeaseExpired(
+            fence=lease.fence,
+            worker=lease.worker,
+            last_renewed_at=mark.renewed_at,
+            renewals=mark.renewals,
+            detached=detached,
+            expired_at=now.wall,
+        )
+    )
+    if isinstance(run.phase, Parked):
+        _hand_on(draft, Ending(outcome="expired", cites=(expired,)), remains, now)
+    elif lease.sliced:
+        due_at = now.wall + timedelta(seconds=CONTINUATION_S)
+        _hand_on(draft, Ending(outcome="slice_ended", cites=(expired,), due_at=due_at), remains, now)
+    else:
+        timeout = draft.on_run(_timeout(lease, draft, detached=detached, cited=expired))
+        outcome = Ending(
+            outcome="detached" if detached else "expired", cites=(expired, timeout), counted=True, due_at=now.wall
+        )
+        _hand_on(draft, outcome, remains, now)
+
+
+def _timeout(lease: Held, draft: RunDraft, *, detached: bool, cited: str) -> WorkerTimeout:
+    mark = draft.standing.mark
+    marks = {"ttl_s": lease.ttl_s, "granted_at": lease.granted_at.isoformat()}
+    if mark is not None:
+        marks |= {"last_renewed_at": mark.renewed_at.isoformat(), "renewals": mark.renewals}
+    kind = "detached" if detached else "lease_expired"
+    return WorkerTimeout(kind=kind, fence=lease.fence, worker=lease.worker, marks=marks, cites=(cited,))  # type: ignore[arg-type]
+
+
+def end_slice(standing: Standing) -> RunDraft:
+    """Facts that follow at the end of a slice; none when there is no slice, or its end is already recorded."""
+    draft, lease = standing.draft(), standing.lease
+    if isinstance(lease, Held) and lease.slice_ends_at is not None and not lease.sliced:
+        draft.on_lease(SliceEnded(fence=lease.fence, worker=lease.worker, slice_ends_at=lease.slice_ends_at))
+    return draft
+
+
+def _hand_on(draft: RunDraft, ending: Ending, remains: Remains, now: Moment) -> None:
+    run = draft.standing.known
+    exhausted = ending.counted and run.failed_attempts + 1 >= run.policy.max_attempts
+    goes_on = run.cancel is None and not exhausted and not run.pause_asked
+    kept = Ending(
+        outcome=ending.outcome,
+        cites=ending.cites,
+        counted=ending.counted,
+        due_at=ending.due_at if goes_on else None,
+    )
+    ended = end_attempt(draft, kept, remains.work, now)
+    if run.cancel is not None:
+        settle_into(draft, _cancelled(run, ended), remains, now)
+    elif exhausted:
+        spent = Settlement(state="aborted", reason="attempts_exhausted", cites=(*ending.cites, ended))
+        settle_into(draft, spent, remains, now)
+    elif run.pause_asked and ending.due_at is not None:
+        draft.on_run(pause_now(now))
+
+
+def _cancelled(run: Run, ended: str) -> Settlement:
+    asked = () if run.cancel is None else (run.cancel.citation,)
+    return Settlement(state="cancelled", reason="cancelled", cites=(*asked, ended))
+
+
+def pause_now(now: Moment) -> RunParked:
+    """The run is paused, because its leader asked for it."""
+    return RunParked(kind="paused", question=None, lease_kept=False, reason="asked_by_leader", parked_at=now.wall)

@@ -1,0 +1,311 @@
+"""The run: the unit of supervised work, one stable id from submission to its end.
+
+States, and which of them are terminal:
+
+    queued  reserved  running  waiting_input  waiting_peer  waiting_takeover  waiting_verdict  paused
+    succeeded  failed  cancelled  aborted  lost
+
+A terminal run never changes. ``lost`` means that evidence itself is missing or ambiguous, never that somebody went
+quiet. ``failed_attempts`` rises once for each attempt that died, failed or stalled, and is what ``max_attempts`` is
+compared with; answers, slice ends and hand-backs consume nothing. An *attempt* is one period in which one worker acts
+under one fence; its end is carried by ``AttemptEnded`` or, when the worker says so itself, by ``RunClosed``, together
+with the lengths and digests of what it produced, so that the journal vouches for every acknowledged byte.
+
+This file says what a run is and how facts change it. Which facts may follow is decided where more than the run is
+read: ``claiming``, ``handing``, ``closing``, ``settling`` and ``steering``. Several facts of one decision land in one
+append, so what stands between them (an ended attempt whose outcome is the next fact) is never seen by anybody.
+"""
+
+from datetime import datetime
+from typing import Literal, assert_never
+
+import msgspec
+
+from domain.refusal import Refusal
+from domain.run_facts import (
+    AttemptEnded,
+    AttemptStarted,
+    CancelRequested,
+    InputProvided,
+    ParkKind,
+    PartialSalvaged,
+    PauseRequested,
+    RunClosed,
+    RunFact,
+    RunParked,
+    RunResumed,
+    RunSettled,
+    RunSubmitted,
+    State,
+    StopReported,
+    Terminal,
+    VerdictRendered,
+    WorkerTimeout,
+)
+from domain.submission import Policy
+from domain.values import Json, Value, cite
+
+
+class Queued(Value, frozen=True, kw_only=True):
+    """Ready to be claimed from ``due_at`` on."""
+
+    due_at: datetime
+    reason: str
+
+
+class Running(Value, frozen=True, kw_only=True):
+    """A worker acts for it."""
+
+
+class Parked(Value, frozen=True, kw_only=True):
+    """Waiting for somebody, not working."""
+
+    kind: ParkKind
+    question: Json | None
+    since: datetime
+    reason: str | None = None
+
+
+class WaitingVerdict(Value, frozen=True, kw_only=True):
+    """The worker has closed; the leader has not judged."""
+
+    outcome: Literal["succeeded", "failed"]
+    since: datetime
+
+
+class Settled(Value, frozen=True, kw_only=True):
+    """Ended, for good."""
+
+    state: Terminal
+    reason: str
+    settled_at: datetime
+
+
+Phase = Queued | Running | Parked | WaitingVerdict | Settled
+
+
+class Acting(Value, frozen=True, kw_only=True):
+    """The attempt that is under way, also while parked with its lease kept."""
+
+    fence: int
+    worker: str
+    started_at: datetime
+
+
+class ClosedBy(Value, frozen=True, kw_only=True):
+    """The last close: what makes an identical one a harmless repeat."""
+
+    fence: int
+    outcome: Literal["succeeded", "failed"]
+    result: Json | None
+    error: Json | None
+
+
+class Asked(Value, frozen=True, kw_only=True):
+    """A principal asked for the run to be cancelled; it is settled at ``settles_at`` if nothing settles it before."""
+
+    asked_at: datetime
+    settles_at: datetime
+    citation: str
+    keep_workspaces: bool
+
+
+class Answered(Value, frozen=True, kw_only=True):
+    """One question and what was answered."""
+
+    question: Json | None
+    answer: Json
+    principal: str
+    at: datetime
+    fence: int | None
+    """The fence of the holder that it was delivered to, when one had kept its lease."""
+
+
+class Run(Value, frozen=True, kw_only=True):
+    """Everything that was decided about one run."""
+
+    version: int
+    submission: RunSubmitted
+    phase: Phase
+    revision: int = 1
+    attempt: int = 0
+    failed_attempts: int = 0
+    acting: Acting | None = None
+    closed: ClosedBy | None = None
+    answers: tuple[Answered, ...] = ()
+    counted_fence: int = 0
+    """The fence of the last attempt whose end was counted, so that a late close does not count it again."""
+    cancel: Asked | None = None
+    pause_asked: bool = False
+    result: Json | None = None
+    error: Json | None = None
+    salvaged: bool = False
+    stop_reports: dict[int, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.submission.run_id
+
+    @property
+    def policy(self) -> Policy:
+        """What the owner decided in advance."""
+        return self.submission.policy
+
+    @property
+    def state(self) -> State:
+        """The state in one word."""
+        match self.phase:
+            case Queued():
+                return "queued"
+            case Running():
+                return "running"
+            case Parked(kind=kind):
+                return kind
+            case WaitingVerdict():
+                return "waiting_verdict"
+            case Settled(state=state):
+                return state
+            case _:
+                assert_never(self.phase)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is in this state, in one word, where that is not plain."""
+        match self.phase:
+            case Queued(reason=reason) | Settled(reason=reason) | Parked(reason=reason):
+                return reason
+            case _:
+                return None
+
+
+class Absent(Value, frozen=True, kw_only=True):
+    """No run has been submitted under this id."""
+
+    version: int = 0
+
+
+ABSENT = Absent()
+
+
+class SettledOtherwise(Refusal):
+    """The run has ended, and not in the way that the command wants."""
+
+    code = "run_settled"
+
+    def __init__(self, *, run_id: str, state: State, reason: str | None) -> None:
+        super().__init__(
+            f"run {run_id!r} is {state} ({reason}) and does not change", run_id=run_id, state=state, reason=reason
+        )
+
+
+class WrongState(Refusal):
+    """The command has no meaning in the state that the run is in."""
+
+    code = "wrong_state"
+
+    def __init__(self, *, run_id: str, state: State, wanted: str) -> None:
+        super().__init__(
+            f"run {run_id!r} is {state}, and the command is for a run that is {wanted}",
+            run_id=run_id,
+            state=state,
+            wanted=wanted,
+        )
+
+
+def run_stream(run_id: str) -> str:
+    """The run's own stream."""
+    return f"run-{run_id}"
+
+
+def evolve(run: Run | Absent, fact: RunFact) -> Run | Absent:
+    """The run after one more fact."""
+    if isinstance(fact, RunSubmitted):
+        return Run(version=run.version + 1, submission=fact, phase=Queued(due_at=fact.due_at, reason="submitted"))
+    if isinstance(run, Absent):
+        return Absent(version=run.version + 1)
+    return msgspec.structs.replace(run, version=run.version + 1, **_changes(run, fact))
+
+
+def _changes(run: Run, fact: RunFact) -> dict[str, object]:  # noqa: C901  (one arm for each fact)
+    match fact:
+        case AttemptStarted():
+            acting = Acting(fence=fact.fence, worker=fact.worker, started_at=fact.started_at)
+            return {"phase": Running(), "attempt": fact.attempt, "acting": acting, "pause_asked": False}
+        case AttemptEnded():
+            return _ended(run, fact)
+        case RunClosed():
+            return _closed(run, fact)
+        case RunParked():
+            parked = Parked(kind=fact.kind, question=fact.question, since=fact.parked_at, reason=fact.reason)
+            still_asked = run.pause_asked and fact.kind != "paused"
+            return {"phase": parked, "pause_asked": still_asked, "acting": run.acting if fact.lease_kept else None}
+        case InputProvided():
+            return _answered(run, fact)
+        case RunResumed():
+            return {"phase": _continued(run, fact.due_at, "resumed")}
+        case PauseRequested():
+            return {"pause_asked": True}
+        case CancelRequested():
+            return {"cancel": _asked(run, fact)}
+        case VerdictRendered():
+            settled = Settled(state=fact.verdict, reason="verdict", settled_at=fact.rendered_at)
+            return {"phase": settled, "result": run.result if fact.result is None else fact.result}
+        case RunSettled():
+            settled = Settled(state=fact.state, reason=fact.reason, settled_at=fact.settled_at)
+            return {"phase": settled, "acting": None, "error": run.error if fact.error is None else fact.error}
+        case PartialSalvaged():
+            return {"salvaged": True, "result": fact.partial}
+        case StopReported():
+            return {"stop_reports": {**run.stop_reports, fact.fence: fact.report}}
+        case WorkerTimeout() | RunSubmitted():
+            return {}
+        case _:
+            assert_never(fact)
+
+
+def _ended(run: Run, fact: AttemptEnded) -> dict[str, object]:
+    changes: dict[str, object] = {"acting": None, "failed_attempts": fact.failed_attempts}
+    if fact.failed_attempts > run.failed_attempts:
+        changes["counted_fence"] = fact.fence
+    if fact.due_at is not None:
+        changes["phase"] = Queued(due_at=fact.due_at, reason=fact.outcome)
+    return changes
+
+
+def _closed(run: Run, fact: RunClosed) -> dict[str, object]:
+    closed = ClosedBy(fence=fact.fence, outcome=fact.outcome, result=fact.result, error=fact.error)
+    changes: dict[str, object] = {
+        "acting": None, "closed": closed, "failed_attempts": fact.failed_attempts, "error": fact.error,
+        "result": run.result if fact.result is None else fact.result,
+    }  # fmt: skip
+    match fact.state:
+        case "succeeded" | "failed":
+            changes["phase"] = Settled(state=fact.state, reason="closed", settled_at=fact.closed_at)
+        case "waiting_verdict":
+            changes |= {"phase": WaitingVerdict(outcome=fact.outcome, since=fact.closed_at), "cancel": None}
+        case "queued":
+            changes["phase"] = Queued(due_at=fact.due_at or fact.closed_at, reason="retry")
+        case None:
+            pass
+    return changes
+
+
+def _answered(run: Run, fact: InputProvided) -> dict[str, object]:
+    answered = Answered(
+        question=fact.question, answer=fact.answer, principal=fact.by, at=fact.provided_at, fence=fact.fence
+    )
+    return {"phase": _continued(run, fact.due_at, "answered"), "answers": (*run.answers, answered)}
+
+
+def _continued(run: Run, due_at: datetime | None, reason: str) -> Phase:
+    return Running() if due_at is None else Queued(due_at=due_at, reason=reason)
+
+
+def _asked(run: Run, fact: CancelRequested) -> Asked:
+    return Asked(
+        asked_at=fact.requested_at,
+        settles_at=fact.settles_at,
+        citation=cite(run_stream(run.run_id), run.version + 1),
+        keep_workspaces=fact.keep_workspaces,
+    )

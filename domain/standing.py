@@ -1,0 +1,209 @@
+"""How one run stands: its run, lease and effect ledger, read together.
+
+Every command on a run reads all three streams and is guarded by all three. Here is what the decisions over them have
+in common: the state in one word (a queued run whose lease is reserved is ``reserved``), who may write, and how an
+attempt's end is put down: evidence first, intended effects made ambiguous, then the end itself.
+"""
+
+from datetime import datetime
+
+from domain import effects as ledgers
+from domain import lease as leases
+from domain.decider import Draft
+from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved, fence_lost
+from domain.refusal import RunUnknown
+from domain.run import Absent, Parked, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
+from domain.run_facts import AttemptEnded, EndOutcome, State, Work
+from domain.values import Fact, Json, Moment, Value, cite
+
+CONTINUATION_S = 1.0
+"""Seconds until a run that was handed on without having failed may be claimed again."""
+
+
+class Standing(Value, frozen=True, kw_only=True):
+    """The three streams of one run, folded, and the evidence mark of its lease."""
+
+    run_id: str
+    run: Run | Absent
+    lease: Lease
+    effects: ledgers.EffectLedger
+    mark: LeaseMark | None = None
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """What a decision over this run is guarded by."""
+        return {
+            run_stream(self.run_id): self.run.version,
+            lease_stream(self.run_id): self.lease.version,
+            effects_stream(self.run_id): self.effects.version,
+        }
+
+    def draft(self) -> "RunDraft":
+        """A decision about this run, still empty."""
+        return RunDraft(self)
+
+    @property
+    def known(self) -> Run:
+        """The run, or the refusal that says there is none."""
+        if isinstance(self.run, Absent):
+            raise RunUnknown(self.run_id)
+        return self.run
+
+    @property
+    def state(self) -> State:
+        """The run's state; a queued run whose lease is reserved is ``reserved``."""
+        run = self.known
+        return "reserved" if isinstance(run.phase, Queued) and isinstance(self.lease, Reserved) else run.state
+
+    def live(self, now: Moment) -> bool:
+        """Whether somebody holds a live lease. A mark that is missing is as good as new, never old."""
+        return isinstance(self.lease, Held) and (self.mark is None or self.mark.live(now))
+
+
+class RunDraft(Draft):
+    """The facts of a decision about one run."""
+
+    def __init__(self, standing: Standing) -> None:
+        super().__init__(standing.versions)
+        self.standing = standing
+
+    def on_run(self, fact: Fact) -> str:
+        """Add a fact of the run; its citation."""
+        return self.add(run_stream(self.standing.run_id), fact)
+
+    def on_lease(self, fact: Fact) -> str:
+        """Add a fact of the lease; its citation."""
+        return self.add(lease_stream(self.standing.run_id), fact)
+
+    def on_effects(self, fact: Fact) -> str:
+        """Add a fact of the effect ledger; its citation."""
+        return self.add(effects_stream(self.standing.run_id), fact)
+
+    @property
+    def lease_given_back(self) -> bool:
+        """Whether this decision has already ended the lease by its clock or by its holder."""
+        return any(isinstance(fact, leases.LeaseExpired | leases.LeaseReleased) for _, fact in self.entries)
+
+    def last(self, kind: type[Fact]) -> str:
+        """The citation of this decision's fact of that kind."""
+        heads = self.standing.versions
+        citation = ""
+        for stream, fact in self.entries:
+            heads[stream] += 1
+            if isinstance(fact, kind):
+                citation = cite(stream, heads[stream])
+        return citation
+
+    def make_ambiguous(self) -> None:
+        """Nobody will finish what the ending attempt had started: say so."""
+        keys = self.standing.effects.intended
+        if keys:
+            self.on_effects(ledgers.EffectsMadeAmbiguous(keys=keys, fence=self.standing.lease.fence))
+
+
+class Presented(Value, frozen=True, kw_only=True):
+    """What a writer shows: its fence, and the workers that its principal may be (null: any)."""
+
+    fence: int | None
+    workers: frozenset[str] | None = None
+    fence_required: bool = True
+
+    def may_be(self, worker: str) -> bool:
+        """Whether the principal may speak for this worker."""
+        return self.workers is None or worker in self.workers
+
+
+class Remains(Value, frozen=True, kw_only=True):
+    """What an attempt leaves behind: its registers' lengths and digests, and the run's last partial."""
+
+    work: Work = Work()
+    partial: Json | None = None
+    partial_fence: int = 0
+
+
+class Ending(Value, frozen=True, kw_only=True):
+    """How an attempt ends without a close."""
+
+    outcome: EndOutcome
+    cites: tuple[str, ...] = ()
+    counted: bool = False
+    due_at: datetime | None = None
+
+
+def lease_stream(run_id: str) -> str:
+    """The stream of the run's lease."""
+    return f"lease-{run_id}"
+
+
+def effects_stream(run_id: str) -> str:
+    """The stream of the run's effect ledger."""
+    return f"effects-{run_id}"
+
+
+def holder(standing: Standing, presented: Presented) -> Held:
+    """The lease under which the writer may write, or the refusal that says why not.
+
+    Equality of the fence and the right to be its holder decide; the clock is not asked. Where fences are not yet
+    required, a missing fence acts under the one in force.
+    """
+    lease = standing.lease
+    _ = standing.known
+    if presented.fence is None:
+        if presented.fence_required:
+            raise FenceRequired(standing.run_id)
+        if isinstance(lease, Held) and presented.may_be(lease.worker):
+            return lease
+        raise FenceLost(presented=0, current=lease.fence, holder=leases.holder_of(lease), reason="no_fence_presented")
+    if isinstance(lease, Held) and lease.fence == presented.fence and presented.may_be(lease.worker):
+        return lease
+    raise fence_lost(lease, presented.fence)
+
+
+def late_holder(standing: Standing, presented: Presented) -> bool:
+    """Whether the writer is the late holder: ended by a clock, nothing granted since, and the run still queued."""
+    lease = standing.lease
+    return (
+        presented.fence is not None
+        and leases.is_late(lease, presented.fence)
+        and lease.last is not None
+        and presented.may_be(lease.last.worker)
+        and isinstance(standing.known.phase, Queued)
+    )
+
+
+def end_attempt(draft: RunDraft, ending: Ending, work: Work, now: Moment) -> str:
+    """Put down that the attempt ended, its unfinished effects made ambiguous before; the end's citation."""
+    standing = draft.standing
+    run = standing.known
+    draft.make_ambiguous()
+    return draft.on_run(
+        AttemptEnded(
+            attempt=run.attempt,
+            fence=standing.lease.fence,
+            outcome=ending.outcome,
+            cites=ending.cites,
+            failed_attempts=run.failed_attempts + (1 if ending.counted else 0),
+            due_at=ending.due_at,
+            work=work,
+            ended_at=now.wall,
+        )
+    )
+
+
+def refuse_settled(standing: Standing) -> None:
+    """Refuse a command against a run that has ended."""
+    run = standing.known
+    if isinstance(run.phase, Settled):
+        raise SettledOtherwise(run_id=run.run_id, state=run.state, reason=run.reason)
+
+
+def refuse_unless(standing: Standing, wanted: str, *, met: bool) -> None:
+    """Refuse a command that has no meaning in this state; a settled run has its own refusal."""
+    refuse_settled(standing)
+    if not met:
+        raise WrongState(run_id=standing.run_id, state=standing.state, wanted=wanted)
+
+
+def parked(run: Run) -> Parked | None:
+    """The wait that the run is in, if it is parked."""
+    return run.phase if isinstance(run.phase, Parked) else None
