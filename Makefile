@@ -57,8 +57,8 @@ soak: setup ## random worlds and real kills for SOAK_S seconds (600); prints its
 openapi: setup ## regenerate docs/openapi.json and the TypeScript types
 	$(BIN)/python -m tools.openapi
 
-docs: setup ## regenerate docs/origins.md from the tests
-	$(BIN)/python -m tools.origins
+docs: setup ## regenerate docs/origins.md, docs/facts.md and docs/command-line.md
+	$(BIN)/python -m tools.documents
 
 constraints: setup ## pin again: the newest of everything that pyproject.toml and client/pyproject.toml allow
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url \

@@ -97,10 +97,14 @@ def render(table: list[Row], cited: Mapping[str, list[Citation]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Write the document; 1 when a row is unanswered or a test cites a row that does not exist."""
+def document() -> str:
+    """The document as it would be generated now."""
+    return render(rows(), citations())
+
+
+def report() -> int:
+    """Say which rows nothing answers, and which cited rows do not exist; 1 when there are any."""
     table, cited = rows(), citations()
-    DOCUMENT.write_text(render(table, cited))
     open_rows = unanswered(table, cited)
     unknown = sorted(cited.keys() - {row.id for row in table})
     if open_rows:
@@ -174,4 +178,5 @@ def _answer(row: Row, cited: list[Citation]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    DOCUMENT.write_text(document())
+    sys.exit(report())
