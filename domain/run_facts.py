@@ -41,6 +41,7 @@ class RunSubmitted(Fact, frozen=True, kw_only=True):
     """Somebody wants this run."""
 
     run_id: str
+    tenant: str
     queue: str
     name: str | None
     tags: dict[str, str]

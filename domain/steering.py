@@ -19,10 +19,11 @@ ANSWERABLE = ("waiting_input", "waiting_peer")
 RESUMABLE = ("waiting_takeover", "paused")
 
 
-def submit(run_id: str, command: Submit, now: Moment) -> RunSubmitted:
+def submit(run_id: str, tenant: str, command: Submit, now: Moment) -> RunSubmitted:
     """The fact that somebody wants this run; due at once, or at ``run_after``."""
     return RunSubmitted(
         run_id=run_id,
+        tenant=tenant,
         queue=command.queue,
         name=command.name,
         tags=command.tags,
