@@ -1,0 +1,210 @@
+"""Connections to the journal's SQLite file: one that writes, and readers that cannot.
+
+Exactly one connection writes and checkpoints; every other is opened query-only and never checkpoints, because SQLite
+before 3.51.3 can corrupt a file whose write-ahead log is written and checkpointed from two connections at once. The
+writer begins its transactions IMMEDIATE, and is rolled back whatever way a transaction ends.
+
+The profile is explicit and the parts that durability rests on are asserted: ``journal_mode=WAL`` and
+``synchronous=FULL`` (one fsync for each commit; what is committed survives a power loss).
+
+The library's pool serves the library's own reads. Ours use one reader for each thread, without its locks.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from eventsourcing.persistence import ProgrammingError
+from eventsourcing.sqlite import (
+    SQLiteConnection,
+    SQLiteConnectionPool,
+    SQLiteCursor,
+    SQLiteDatastore,
+    SQLiteFactory,
+    SQLiteTransaction,
+)
+
+from journal.errors import NotDurable
+
+BUSY_TIMEOUT_S = 5
+"""How long a statement waits for another connection's lock: only a backup or a stray tool can hold one."""
+
+CACHE_KIB = 64_000
+"""Page cache of the writer: the upper levels of both indexes stay in memory."""
+
+READER_CACHE_KIB = 8_000
+"""Page cache of each reader."""
+
+CHECKPOINT_PAGES = 4_000
+"""Pages in the write-ahead log (16 MB) after which a commit also checkpoints."""
+
+WAL_LIMIT_BYTES = 64 * 1024 * 1024
+"""Size to which the log file is cut back after a checkpoint."""
+
+READONLY = "JOURNAL_READONLY"
+"""Key of the factory's environment: ``y`` for a journal that is only read."""
+
+WRITER_PROFILE = (
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_S * 1000}",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA fullfsync=ON",
+    "PRAGMA checkpoint_fullfsync=ON",
+    f"PRAGMA cache_size=-{CACHE_KIB}",
+    f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}",
+    f"PRAGMA journal_size_limit={WAL_LIMIT_BYTES}",
+)
+
+READER_PROFILE = (
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_S * 1000}",
+    "PRAGMA query_only=ON",
+    f"PRAGMA cache_size=-{READER_CACHE_KIB}",
+    "PRAGMA wal_autocheckpoint=0",
+)
+
+_REQUIRED = (("journal_mode", "wal"), ("synchronous", "2"))
+
+
+def connect(path: str, profile: tuple[str, ...] = WRITER_PROFILE) -> sqlite3.Connection:
+    """A connection in autocommit mode with this profile; usable from any thread, one at a time.
+
+    A reader opens the file read-only and never makes one.
+    """
+    uri = f"file:{quote(path)}?mode={'rwc' if profile is WRITER_PROFILE else 'ro'}"
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=BUSY_TIMEOUT_S)
+    try:
+        for pragma in profile:
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def assert_durable(connection: sqlite3.Connection, path: str) -> None:
+    """Nothing, when a commit on this connection survives a power loss.
+
+    Raises:
+        NotDurable: a pragma did not take effect, with what was found.
+    """
+    for pragma, wanted in _REQUIRED:
+        found = str(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+        if found != wanted:
+            raise NotDurable(path, pragma, wanted, found)
+
+
+class JournalTransaction(SQLiteTransaction):
+    """The library's transaction, begun IMMEDIATE when it writes, and never left open."""
+
+    def __enter__(self) -> SQLiteCursor:
+        cursor = self.connection.cursor()
+        cursor.execute("BEGIN IMMEDIATE" if self.commit else "BEGIN")
+        return cursor
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        try:
+            super().__exit__(exc_type, exc_val, exc_tb)
+        except BaseException:
+            # A failed COMMIT may leave the transaction open, and the next BEGIN would then fail for ever.
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.rollback()
+            raise
+
+
+class JournalConnection(SQLiteConnection):
+    """A connection of the library whose transactions are ours."""
+
+    @contextlib.contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        """A cursor in a transaction that is committed or rolled back at the end."""
+        with JournalTransaction(self, commit=commit) as cursor, cursor:
+            yield cursor
+
+
+class ReaderPool(SQLiteConnectionPool):
+    """The library's pool, of query-only connections."""
+
+    def _create_connection(self) -> JournalConnection:
+        connection = connect(self.db_name, READER_PROFILE)
+        connection.row_factory = sqlite3.Row
+        return JournalConnection(connection, self.max_age)
+
+
+class JournalDatastore(SQLiteDatastore):
+    """One writing connection, the library's pool of readers, and one plain reader for each thread of ours."""
+
+    def __init__(self, db_name: str, *, readonly: bool = False) -> None:
+        super().__init__(db_name, lock_timeout=BUSY_TIMEOUT_S, originator_id_type="text")
+        self.pool = ReaderPool(db_name=db_name, lock_timeout=BUSY_TIMEOUT_S)
+        self.readonly = readonly
+        self._writing = threading.RLock()
+        self._writer: JournalConnection | None = None
+        self._readers: list[sqlite3.Connection] = []
+        self._local = threading.local()
+
+    @contextlib.contextmanager
+    def get_connection(self, *, commit: bool) -> Iterator[SQLiteConnection]:
+        """The one writing connection, exclusively; or a reader from the pool."""
+        if not commit:
+            with super().get_connection(commit=False) as reader:
+                yield reader
+            return
+        if self.readonly:
+            message = "this journal was opened to read"
+            raise ProgrammingError(message)
+        with self._writing:
+            if self._writer is None:
+                connection = connect(self.pool.db_name)
+                assert_durable(connection, self.pool.db_name)
+                connection.row_factory = sqlite3.Row
+                self._writer = JournalConnection(connection, None)
+            yield self._writer
+
+    def read(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+        """All rows of one SELECT as tuples, from this thread's own reader."""
+        try:
+            reader = self._local.reader
+        except AttributeError:
+            reader = self._open_reader()
+        return reader.execute(statement, parameters).fetchall()  # type: ignore[no-any-return]
+
+    def scan(self, statement: str, parameters: tuple[Any, ...] = ()) -> Iterator[Any]:
+        """The rows of one SELECT one by one, from a connection of their own, so that a long scan holds no memory."""
+        connection = connect(self.pool.db_name, READER_PROFILE)
+        try:
+            yield from connection.execute(statement, parameters)
+        finally:
+            connection.close()
+
+    def _open_reader(self) -> sqlite3.Connection:
+        reader = connect(self.pool.db_name, READER_PROFILE)
+        self._local.reader = reader
+        self._readers.append(reader)
+        return reader
+
+    def close(self) -> None:
+        """Close every connection; the last to close checkpoints and removes the log."""
+        super().close()
+        for reader in getattr(self, "_readers", ()):
+            reader.close()
+        writer = getattr(self, "_writer", None)
+        if writer is not None:
+            writer.close()
+
+
+class JournalFactory(SQLiteFactory):
+    """The library's factory over our datastore; it takes nothing from the process's environment."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.datastore.close()
+        readonly = self.env.get(READONLY, "n") == "y"
+        self.datastore: JournalDatastore = JournalDatastore(self.datastore.pool.db_name, readonly=readonly)

@@ -1,0 +1,217 @@
+"""Opening a journal: what is checked before the first read, and what is said when it cannot be used.
+
+A data directory holds ``journal.lock`` and ``journal.sqlite3`` (with SQLite's log beside it while it is in use). A new
+file is made under another name and moved into place, so a journal that exists is never half made, and an empty file in
+its place is damage and not a beginning.
+
+Checked, in this order: the directory and its lock; that the file is a database, is ours, is whole, and is not newer
+than this version; SQLite's own ``quick_check``, for files up to ``QUICK_CHECK_MAX_BYTES``; the hash chain of the last
+``TAIL_FACTS`` facts. The whole chain is read by ``verify``. Whatever is wrong is one line with the values and the
+remedy, under a stable code.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from domain.values import Clock
+from journal.application import MemoryJournal, SQLiteJournal
+from journal.chain import Tail, genesis, verify_rows
+from journal.commit import Journal
+from journal.datastore import READER_PROFILE, assert_durable, connect
+from journal.errors import DataDirUnusable, JournalDamaged, JournalError, NotAJournal, SchemaTooNew, StorageFull
+from journal.lock import DirLock, free_bytes, unusable
+from journal.mapper import DEFAULT_CODEC, Codec
+from journal.schema import SCHEMA_VERSION, UPGRADES, Steps, create, require_ours, upgrade
+from journal.topics import FOLDS, Fold
+
+JOURNAL_NAME = "journal.sqlite3"
+
+QUICK_CHECK_MAX_BYTES = 256 * 1024 * 1024
+"""Size up to which a file is checked whole at the start: about a second from a warm cache."""
+
+TAIL_FACTS = 1_000
+"""Facts at the end whose chain is checked at every start."""
+
+SOUND_SQLITE = (3, 51, 3)
+"""First version in which two connections may write and checkpoint at once; ours never do, and the log says so."""
+
+_NEEDED_BYTES = 256 * 1024
+"""Below this an input/output error of SQLite is taken for a full disk: its shared memory alone needs 32 KiB."""
+
+_MAGIC = b"SQLite format 3\x00"
+
+log = logging.getLogger(__name__)
+
+
+def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps: Steps = UPGRADES) -> SQLiteJournal:
+    """The locked, checked journal of a data directory, made if there is none; closing it gives the directory back.
+
+    Raises:
+        DataDirBusy, DataDirUnusable, StorageFull: about the directory.
+        NotAJournal, JournalDamaged, SchemaTooNew, NotDurable: about the file.
+        UnknownTopic: its last facts were written by a version that knew more.
+    """
+    lock = DirLock(data_dir)
+    path = data_dir / JOURNAL_NAME
+    try:
+        with _said_plainly(path):
+            if not _exists(path):
+                _make(path, mint)
+            _check_size(path)
+            _check_inside(path, steps)
+            application = SQLiteJournal(path, codec, lock.release)
+            try:
+                _check_tail(application, path)
+            except BaseException:
+                application.close()
+                raise
+    except BaseException:
+        lock.release()
+        raise
+    if sqlite3.sqlite_version_info < SOUND_SQLITE:
+        log.info("SQLite %s: only one connection writes and checkpoints, as it needs", sqlite3.sqlite_version)
+    return application
+
+
+def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC) -> SQLiteJournal:
+    """The journal of a data directory to read only, while another process may be serving it.
+
+    It takes no lock, makes and changes nothing, and never checkpoints. ``.store`` reads; appending through it fails.
+
+    Raises:
+        NotAJournal, JournalDamaged, SchemaTooNew, DataDirUnusable: about the file.
+    """
+    path = data_dir / JOURNAL_NAME
+    with _said_plainly(path):
+        _check_size(path)
+        with contextlib.closing(connect(str(path), READER_PROFILE)) as connection:
+            found = require_ours(connection, str(path))
+            if found > SCHEMA_VERSION:
+                raise SchemaTooNew(str(path), found, SCHEMA_VERSION)
+        return SQLiteJournal(path, codec, lambda: None, readonly=True)
+
+
+async def open_journal(
+    data_dir: Path | None,
+    clock: Clock,
+    *,
+    mint: Callable[[], str],
+    codec: Codec = DEFAULT_CODEC,
+    folds: Mapping[str, Fold] = FOLDS,
+) -> Journal:
+    """A started journal in a data directory, or in memory when there is none.
+
+    ``mint`` gives ids: of facts, of the journal and its epoch. Raises what ``open_sqlite`` raises.
+    """
+    if data_dir is None:
+        application: SQLiteJournal | MemoryJournal = MemoryJournal(codec, mint(), mint())
+    else:
+        application = await asyncio.to_thread(open_sqlite, data_dir, codec, mint)
+    journal = Journal(application, clock, mint, folds)
+    journal.start()
+    return journal
+
+
+def renew_epoch(application: SQLiteJournal, mint: Callable[[], str]) -> str:
+    """The new epoch of a journal that was restored or promoted; appends decided under the old one are refused."""
+    epoch = mint()
+    with application.store.datastore.transaction(commit=True) as c:
+        c.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (epoch,))
+    return epoch
+
+
+def _exists(path: Path) -> bool:
+    if path.exists():
+        return True
+    log_file = path.with_name(path.name + "-wal")
+    if log_file.exists() and log_file.stat().st_size:
+        raise JournalDamaged(str(path), f"it is missing, and {log_file.name} beside it holds facts")
+    return False
+
+
+def _make(path: Path, mint: Callable[[], str]) -> None:
+    new = path.with_name(path.name + ".new")
+    for leftover in (new, new.with_name(new.name + "-wal"), new.with_name(new.name + "-shm")):
+        leftover.unlink(missing_ok=True)
+    with contextlib.closing(connect(str(new))) as connection:
+        create(connection, mint(), mint())
+    _sync(new)
+    new.rename(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_size(path: Path) -> None:
+    """Nothing, when the file begins like a database and is as long as its first page says."""
+    with path.open("rb") as file:
+        head = file.read(100)
+    size = path.stat().st_size
+    if head[:16] != _MAGIC:
+        if size == 0:
+            raise JournalDamaged(str(path), "it is empty (0 bytes), so its facts were cut off")
+        raise NotAJournal(str(path), f"it is not an SQLite database ({size} bytes, begins with {head[:8]!r})")
+    page_size = int.from_bytes(head[16:18], "big")
+    expected = (65536 if page_size == 1 else page_size) * int.from_bytes(head[28:32], "big")
+    log_file = path.with_name(path.name + "-wal")
+    has_log = log_file.exists() and log_file.stat().st_size > 0
+    # With a log beside it a crash in the middle of a checkpoint may rightly have left the file shorter.
+    if size < expected and not has_log:
+        raise JournalDamaged(str(path), f"it has {size} of {expected} bytes, so facts were cut off")
+
+
+def _check_inside(path: Path, steps: Steps) -> None:
+    with contextlib.closing(connect(str(path))) as connection:
+        require_ours(connection, str(path))
+        assert_durable(connection, str(path))
+        if path.stat().st_size <= QUICK_CHECK_MAX_BYTES:
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            if found != "ok":
+                raise JournalDamaged(str(path), " ".join(found.split()))
+        found_version = upgrade(connection, str(path), steps)
+        if found_version != SCHEMA_VERSION:
+            log.info("%s was upgraded from schema %d to %d", path, found_version, SCHEMA_VERSION)
+
+
+def _check_tail(application: SQLiteJournal, path: Path) -> None:
+    store = application.store
+    start = max(0, store.tail.position - TAIL_FACTS)
+    before = Tail(0, genesis(store.journal_id)) if start == 0 else store.tail_at(start)
+    verdict = verify_rows(store.rows_after(start), before, store.tail, store.codec.correlation_of)
+    if not verdict.ok:
+        raise JournalDamaged(
+            str(path), f"at position {verdict.first_bad_position}: {verdict.problem}", verdict.first_bad_position
+        )
+
+
+@contextlib.contextmanager
+def _said_plainly(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the operating system say into one line with the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise unusable(path, error) from error
+    except sqlite3.Error as error:
+        raise _plain(path, error) from error
+
+
+def _plain(path: Path, error: sqlite3.Error) -> JournalError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and free_bytes(path) < _NEEDED_BYTES):
+        return StorageFull(str(path), free_bytes(path))
+    if code == sqlite3.SQLITE_NOTADB:
+        return NotAJournal(str(path), str(error))
+    if code == sqlite3.SQLITE_CORRUPT:
+        return JournalDamaged(str(path), str(error))
+    return DataDirUnusable(str(path), str(error))

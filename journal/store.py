@@ -1,0 +1,314 @@
+"""What a store of facts promises, and the one that keeps them in SQLite.
+
+``append`` puts several decisions into ONE transaction of the library (one fsync) through its documented hook
+``_insert_events(cursor, stored_events, **kwargs)``: facts under the next positions with their hashes, remembered
+answers and register writes. Either everything in it is durable or nothing is. A stream's version is guarded in the
+insert itself: a version that exists breaks the unique index, one without its predecessor is refused by a trigger. The
+journal's epoch is compared in the same transaction.
+
+``tail`` is the end of the chain as of the last append known to be durable; ``expected`` is where the append under way
+would lead. After an error the two tell, with ``load_tail``, whether the append happened.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from eventsourcing.persistence import IntegrityError, Notification, StoredEvent
+from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor
+
+from journal.chain import Row, Tail, Verdict, genesis, link, verify_rows
+from journal.datastore import JournalDatastore
+from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead, UnreadableStorage
+from journal.mapper import Codec, Recorded
+from journal.pending import CommandRow, Pending, StoredFact
+from journal.register_tables import RegisterTables, write_registers
+from journal.registers import RegisterSource
+from journal.schema import TABLES
+
+
+class Store(RegisterSource, Protocol):
+    """Facts, remembered answers and registers behind one contract; reads see only what is durable."""
+
+    kind: str
+    codec: Codec
+    epoch: str
+    tail: Tail
+    expected: Tail
+
+    def append(self, pendings: Sequence[Pending]) -> None:
+        """Make these durable together, and set ``first`` of each.
+
+        Raises:
+            IntegrityError: one of them contradicts what is recorded; nothing was appended.
+            EpochChanged: the journal was restored or promoted; nothing was appended.
+        """
+
+    def append_each(self, pendings: Sequence[Pending], admit: Callable[[Pending], bool]) -> None:
+        """Make durable together those that ``admit`` lets in and that contradict nothing; set ``error`` of the rest.
+
+        ``admit`` is asked for each in order, after the ones before it were inserted.
+        """
+
+    def load_tail(self) -> Tail:
+        """The end of the chain as it is stored now."""
+
+    def head(self, stream: str) -> int:
+        """The version of a stream's last fact; 0 when it has none."""
+
+    def facts_after(self, position: int, limit: int, upto: int | None = None) -> list[Recorded]:
+        """At most ``limit`` facts after a position and not beyond ``upto``, in order."""
+
+    def facts_of(self, correlation_id: str, after: int, limit: int) -> list[Recorded]:
+        """At most ``limit`` facts of one correlation after a position, in order."""
+
+    def stream(self, name: str) -> list[Recorded]:
+        """All facts of a stream, in order."""
+
+    def stored_at(self, stream: str, version: int) -> tuple[int, bytes] | None:
+        """The position and the stored bytes of one fact; None when there is none."""
+
+    def command(self, command_id: str) -> CommandRow | None:
+        """What is remembered under a command id."""
+
+    def verify(self) -> Verdict:
+        """What reading and checking every fact found."""
+
+    def last_position(self, correlation_id: str) -> int:
+        """The position of the last fact of a correlation; 0 when it has none."""
+
+    def rows_after(self, position: int) -> Iterator[Row]:
+        """Every stored row after a position, in order, undecoded."""
+
+
+_INSERT_FACT = "INSERT INTO stored_events VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_COMMAND = "INSERT INTO commands VALUES (?, ?, ?, ?, ?)"
+_MOVE_TAIL = "UPDATE tail SET position = ?, hash = ?"
+_SELECT = "SELECT position, originator_id, originator_version, topic, state FROM stored_events "
+_SELECT_WHOLE = (
+    "SELECT position, originator_id, originator_version, topic, state, correlation_id, hash FROM stored_events "
+)
+_HEAD = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
+_LAST_OF = "SELECT max(position) FROM stored_events WHERE correlation_id = ?"
+_FIRST_GAP = (
+    "SELECT min(position) FROM stored_events AS fact WHERE originator_version <> 1 AND NOT EXISTS ("
+    "SELECT 1 FROM stored_events WHERE originator_id = fact.originator_id "
+    "AND originator_version = fact.originator_version - 1)"
+)
+
+
+def stored_fact(event: StoredEvent, codec: Codec) -> StoredFact:
+    """A stored event of the library as a fact that is ready to be stored."""
+    stream, version = str(event.originator_id), event.originator_version
+    meta = codec.decode(event.topic, event.state, stream, version).meta
+    return stream, version, event.topic, event.state, meta.correlation_id
+
+
+class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
+    """The library's recorder over our tables; ``bind`` makes it ready once the mapper is known."""
+
+    datastore: JournalDatastore
+    kind = "sqlite"
+    codec: Codec
+    epoch: str
+    journal_id: str
+    tail: Tail
+    expected: Tail
+
+    def construct_create_table_statements(self) -> list[str]:
+        """The tables of a new journal."""
+        return list(TABLES)
+
+    def bind(self, codec: Codec) -> None:
+        """Take the codec, and read the journal's id, epoch and tail."""
+        self.codec = codec
+        meta = dict(self.datastore.read("SELECT key, value FROM meta"))
+        self.epoch = meta["epoch"]
+        self.journal_id = meta["journal_id"]
+        self.tail = self.expected = self.load_tail()
+
+    # Appending
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
+        """The library's own way in: positions of the facts, appended like any others."""
+        pending = Pending([stored_fact(event, self.codec) for event in stored_events], guards={})
+        with self.datastore.transaction(commit=True) as c:
+            positions = self._insert_events(c, stored_events, pendings=[pending], **kwargs)
+        self.tail = self.expected
+        return positions
+
+    def append(self, pendings: Sequence[Pending]) -> None:
+        """Make these durable together, and set ``first`` of each."""
+        with self.datastore.transaction(commit=True) as c:
+            self._insert_events(c, (), pendings=pendings)
+        self.tail = self.expected
+
+    def append_each(self, pendings: Sequence[Pending], admit: Callable[[Pending], bool]) -> None:
+        """Make durable together those that are admitted and contradict nothing; set ``error`` of the rest."""
+        with self.datastore.transaction(commit=True) as c:
+            self.expected = self.tail
+            for pending in pendings:
+                if admit(pending):
+                    self._append_one(c, pending)
+        self.tail = self.expected
+
+    def _append_one(self, c: SQLiteCursor, pending: Pending) -> None:
+        before = self.expected
+        c.execute("SAVEPOINT decision")
+        try:
+            self._insert_events(c, (), pendings=[pending], follows=before)
+        except (sqlite3.IntegrityError, IntegrityError) as error:
+            c.execute("ROLLBACK TO decision")
+            self.expected = before
+            pending.error = self._verdict_on(c, pending, error)
+        c.execute("RELEASE decision")
+
+    def _insert_events(
+        self,
+        c: SQLiteCursor,
+        stored_events: Sequence[StoredEvent],
+        *,
+        pendings: Sequence[Pending] = (),
+        follows: Tail | None = None,
+        **_: Any,
+    ) -> Sequence[int] | None:
+        self._require_epoch(c)
+        position, digest = self.tail if follows is None else follows
+        start = position
+        rows: list[Row] = []
+        commands = []
+        for pending in pendings:
+            pending.first = position + 1 if pending.rows else 0
+            for fact in pending.rows:
+                position += 1
+                stream, version, topic, state, correlation_id = fact
+                digest = link(digest, position, stream, version, topic, state)
+                rows.append((position, stream, version, topic, state, correlation_id, digest))
+            if pending.command is not None:
+                command_id, request_digest, answer = pending.command
+                commands.append((command_id, request_digest, pending.first, position, answer))
+            if pending.writes:
+                write_registers(c, pending.writes)
+        self.expected = Tail(position, digest)
+        if rows:
+            c.executemany(_INSERT_FACT, rows)
+            c.execute(_MOVE_TAIL, self.expected)
+        if commands:
+            c.executemany(_INSERT_COMMAND, commands)
+        return range(start + 1, position + 1)
+
+    def _require_epoch(self, c: SQLiteCursor) -> None:
+        c.execute("SELECT value FROM meta WHERE key = 'epoch'")
+        row = c.fetchone()
+        found = row[0] if row else "none"
+        if found != self.epoch:
+            raise EpochChanged(self.epoch, found)
+
+    def _verdict_on(self, c: SQLiteCursor, pending: Pending, error: Exception) -> JournalError:
+        if pending.command is not None:
+            c.execute("SELECT 1 FROM commands WHERE command_id = ?", (pending.command.command_id,))
+            if c.fetchone():
+                return CommandRecorded(pending.command.command_id)
+        stale = StaleRead(*next(iter(pending.guards.items()), ("?", 0)))
+        stale.__cause__ = error
+        return stale
+
+    # Reading
+
+    def load_tail(self) -> Tail:
+        """The end of the chain as it is stored now."""
+        return Tail(*self.datastore.read("SELECT position, hash FROM tail")[0])
+
+    def tail_at(self, position: int) -> Tail:
+        """The end of the chain as it was when this position was the last; hash empty when it is not there."""
+        rows = self.datastore.read("SELECT hash FROM stored_events WHERE position = ?", (position,))
+        return Tail(position, rows[0][0] if rows else b"")
+
+    def head(self, stream: str) -> int:
+        """The version of a stream's last fact; 0 when it has none."""
+        rows = self.datastore.read(_HEAD, (stream,))
+        return rows[0][0] or 0
+
+    def facts_after(self, position: int, limit: int, upto: int | None = None) -> list[Recorded]:
+        """At most ``limit`` facts after a position and not beyond ``upto``, in order."""
+        last = position + limit if upto is None else min(upto, position + limit)
+        rows = self.datastore.read(_SELECT + "WHERE position > ? AND position <= ? ORDER BY position", (position, last))
+        return [self.codec.recorded(row) for row in rows]
+
+    def facts_of(self, correlation_id: str, after: int, limit: int) -> list[Recorded]:
+        """At most ``limit`` facts of one correlation after a position, in order."""
+        rows = self.datastore.read(
+            _SELECT + "WHERE correlation_id = ? AND position > ? ORDER BY position LIMIT ?",
+            (correlation_id, after, limit),
+        )
+        return [self.codec.recorded(row) for row in rows]
+
+    def last_position(self, correlation_id: str) -> int:
+        """The position of the last fact of a correlation; 0 when it has none."""
+        rows = self.datastore.read(_LAST_OF, (correlation_id,))
+        return rows[0][0] or 0
+
+    def stream(self, name: str) -> list[Recorded]:
+        """All facts of a stream, in order."""
+        rows = self.datastore.read(_SELECT + "WHERE originator_id = ? ORDER BY originator_version", (name,))
+        return [self.codec.recorded(row) for row in rows]
+
+    def stored_at(self, stream: str, version: int) -> tuple[int, bytes] | None:
+        """The position and the stored bytes of one fact; None when there is none."""
+        rows = self.datastore.read(
+            "SELECT position, state FROM stored_events WHERE originator_id = ? AND originator_version = ?",
+            (stream, version),
+        )
+        return rows[0] if rows else None
+
+    def command(self, command_id: str) -> CommandRow | None:
+        """What is remembered under a command id."""
+        rows = self.datastore.read(
+            "SELECT request_digest, first, last, answer FROM commands WHERE command_id = ?", (command_id,)
+        )
+        return CommandRow(*rows[0]) if rows else None
+
+    def verify(self) -> Verdict:
+        """What reading and checking every fact found: chain, payloads, contiguity, tail, epoch."""
+        before = Tail(0, genesis(self.journal_id))
+        verdict = verify_rows(self.rows_after(0), before, self.load_tail(), self.codec.correlation_of)
+        gap = self.datastore.read(_FIRST_GAP)[0][0]
+        if gap is not None and (verdict.first_bad_position is None or gap < verdict.first_bad_position):
+            return Verdict(False, verdict.facts, gap, "its version does not follow the one before it in its stream")
+        found = dict(self.datastore.read("SELECT key, value FROM meta")).get("epoch")
+        if verdict.ok and found != self.epoch:
+            return Verdict(False, verdict.facts, None, EpochChanged(self.epoch, str(found)).message)
+        return verdict
+
+    def rows_after(self, position: int) -> Iterator[Row]:
+        """Every stored row after a position, in order, undecoded.
+
+        Raises:
+            UnreadableStorage: SQLite met a page that makes no sense.
+        """
+        try:
+            yield from self.datastore.scan(_SELECT_WHOLE + "WHERE position > ? ORDER BY position", (position,))
+        except sqlite3.DatabaseError as error:
+            raise UnreadableStorage(str(error)) from error
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        """The library's view of the facts from a position on: its own statement cannot name our key."""
+        first = 1 if start is None else start + (not inclusive_of_start)
+        statement = _SELECT + "WHERE position >= ? "
+        parameters: list[Any] = [first]
+        if stop is not None:
+            statement += "AND position <= ? "
+            parameters.append(stop)
+        if topics:
+            statement += f"AND topic IN ({', '.join('?' * len(topics))}) "
+            parameters.extend(topics)
+        rows = self.datastore.read(statement + "ORDER BY position LIMIT ?", (*parameters, limit))
+        return [Notification(row[1], row[2], row[3], row[4], row[0]) for row in rows]

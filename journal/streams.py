@@ -1,0 +1,91 @@
+"""Folded states of streams, in a bounded cache of immutable values.
+
+A state is read from the journal on a miss and moved on by ``apply`` once facts are durable, never before. Whatever is
+unknown is evicted and read again: after a lost race, after any error, and when a fact arrives that does not follow the
+cached version. Only the event loop touches it.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from journal.mapper import Recorded
+from journal.topics import FOLDS, Fold, prefix_of
+
+MAX_STATES = 100_000
+"""States kept; beyond it the longest unused are dropped and read again when needed."""
+
+log = logging.getLogger(__name__)
+
+
+class StreamSource(Protocol):
+    """Where a stream is read on a miss."""
+
+    def stream(self, name: str) -> list[Recorded]:
+        """All facts of a stream, in order."""
+
+
+class Streams:
+    """States by stream name, as of the last durable append."""
+
+    def __init__(
+        self, source: StreamSource, folds: Mapping[str, Fold] = FOLDS, *, max_states: int = MAX_STATES
+    ) -> None:
+        self._source = source
+        self._folds = folds
+        self._max = max_states
+        self._states: dict[str, Any] = {}
+
+    def load(self, stream: str) -> Any:
+        """The state of a stream; its kind's initial state when it has no facts.
+
+        Raises:
+            KeyError: no fold is known for this kind of stream.
+        """
+        states = self._states
+        state = states.pop(stream, None)
+        if state is None:
+            state = self._read(stream)
+        states[stream] = state  # put back as the most recently used
+        if len(states) > self._max:
+            del states[next(iter(states))]
+        return state
+
+    def _read(self, stream: str) -> Any:
+        initial, evolve = self._folds[prefix_of(stream)]
+        state = initial
+        for recorded in self._source.stream(stream):
+            state = evolve(state, recorded.fact)
+        return state
+
+    def evict(self, streams: Iterable[str]) -> None:
+        """Forget these, so that they are read again."""
+        for stream in streams:
+            self._states.pop(stream, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._states.clear()
+
+    def apply(self, facts: Iterable[Recorded]) -> None:
+        """Move cached states on by facts that have become durable; a new stream enters the cache with its first."""
+        states = self._states
+        for recorded in facts:
+            state = states.get(recorded.stream)
+            if state is None:
+                if recorded.version != 1 or (fold := self._folds.get(prefix_of(recorded.stream))) is None:
+                    continue
+                state = fold.initial
+            if state.version < recorded.version:  # otherwise it was read after the append and before this
+                self._move_on(state, recorded)
+        while len(states) > self._max:
+            del states[next(iter(states))]
+
+    def _move_on(self, state: Any, recorded: Recorded) -> None:
+        if state.version == recorded.version - 1:
+            try:
+                self._states[recorded.stream] = self._folds[prefix_of(recorded.stream)].evolve(state, recorded.fact)
+                return
+            except Exception:  # a fold that raises is a bug, and must not stop what others wait for
+                log.exception("folding %s@%d failed; it will be read again", recorded.stream, recorded.version)
+        self._states.pop(recorded.stream, None)

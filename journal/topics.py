@@ -1,0 +1,117 @@
+"""The closed table of stored names: what a fact is called in the journal, for ever.
+
+A name is chosen, stable and versioned: aggregate, what happened, version (``run.submitted.v1``). It says nothing about
+modules or classes, so code may move. It never changes its meaning: another shape gets another name, and ``upcast.py``
+turns the old into the new. A name that is not here is an error and never an import.
+
+The first word of a stream's name (before the first hyphen) says which fold reads it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from domain import effects, lease, queue, run, run_facts, worker
+from domain.values import Fact
+
+
+class Fold(NamedTuple):
+    """How the facts of a kind of stream become a state: where it starts, and the total step."""
+
+    initial: Any
+    evolve: Callable[[Any, Any], Any]
+
+
+class Topics(Mapping[str, type[Fact]]):
+    """A closed, one-to-one table of stored names and fact types.
+
+    Raises:
+        ValueError: two names for one type.
+    """
+
+    def __init__(self, table: Mapping[str, type[Fact]]) -> None:
+        self._types = dict(table)
+        self.names: dict[type[Fact], str] = {fact_type: topic for topic, fact_type in table.items()}
+        if len(self.names) != len(self._types):
+            doubled = sorted(t for t, fact_type in table.items() if self.names[fact_type] != t)
+            message = f"these names share their fact type with another: {', '.join(doubled)}"
+            raise ValueError(message)
+
+    def __getitem__(self, topic: str) -> type[Fact]:
+        return self._types[topic]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+def aggregate_of(topic: str) -> str:
+    """The aggregate that a stored name belongs to, for example ``run`` for ``run.submitted.v1``."""
+    return topic.partition(".")[0]
+
+
+def prefix_of(stream: str) -> str:
+    """The kind of a stream, for example ``lease`` for ``lease-0190f0c0``."""
+    return stream.partition("-")[0]
+
+
+TOPICS = Topics(
+    {
+        "run.submitted.v1": run_facts.RunSubmitted,
+        "run.attempt_started.v1": run_facts.AttemptStarted,
+        "run.attempt_ended.v1": run_facts.AttemptEnded,
+        "run.closed.v1": run_facts.RunClosed,
+        "run.parked.v1": run_facts.RunParked,
+        "run.input_provided.v1": run_facts.InputProvided,
+        "run.resumed.v1": run_facts.RunResumed,
+        "run.pause_requested.v1": run_facts.PauseRequested,
+        "run.cancel_requested.v1": run_facts.CancelRequested,
+        "run.verdict_rendered.v1": run_facts.VerdictRendered,
+        "run.settled.v1": run_facts.RunSettled,
+        "run.partial_salvaged.v1": run_facts.PartialSalvaged,
+        "run.worker_timeout.v1": run_facts.WorkerTimeout,
+        "run.stop_reported.v1": run_facts.StopReported,
+        "lease.fence_bumped.v1": lease.FenceBumped,
+        "lease.reserved.v1": lease.LeaseReserved,
+        "lease.bound.v1": lease.LeaseBound,
+        "lease.reservation_cancelled.v1": lease.ReservationCancelled,
+        "lease.reservation_lapsed.v1": lease.ReservationLapsed,
+        "lease.expired.v1": lease.LeaseExpired,
+        "lease.released.v1": lease.LeaseReleased,
+        "lease.revoked.v1": lease.LeaseRevoked,
+        "lease.slice_ended.v1": lease.SliceEnded,
+        "effect.intended.v1": effects.EffectIntended,
+        "effect.completed.v1": effects.EffectCompleted,
+        "effect.failed.v1": effects.EffectFailed,
+        "effect.made_ambiguous.v1": effects.EffectsMadeAmbiguous,
+        "effect.reconciled.v1": effects.EffectReconciled,
+        "worker.registered.v1": worker.WorkerRegistered,
+        "worker.detached.v1": worker.WorkerDetached,
+        "worker.drained.v1": worker.WorkerDrained,
+        "worker.quarantined.v1": worker.WorkerQuarantined,
+        "worker.released.v1": worker.WorkerReleased,
+        "worker.gone.v1": worker.WorkerGone,
+        "worker.left.v1": worker.WorkerLeft,
+        "queue.configured.v1": queue.QueueConfigured,
+    }
+)
+"""Every name under which this version reads and writes facts."""
+
+FOLDS: Mapping[str, Fold] = {
+    "run": Fold(run.ABSENT, run.evolve),
+    "lease": Fold(lease.VACANT, lease.evolve),
+    "effects": Fold(effects.EMPTY, effects.evolve),
+    "worker": Fold(worker.UNREGISTERED, worker.evolve),
+    "queue": Fold(queue.UNCONFIGURED, queue.evolve),
+}
+"""By kind of stream: where its state starts, and how a fact moves it on."""
+
+
+def topic_of(fact_type: type[Fact]) -> str:
+    """The stored name of a fact type.
+
+    Raises:
+        KeyError: the type is not in the table.
+    """
+    return TOPICS.names[fact_type]
