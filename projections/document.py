@@ -14,6 +14,7 @@ from typing import Any
 from domain.lease import Lease, Reserved, holder_of
 from domain.run import Answered, Parked, Queued, Run, Settled
 from domain.run_facts import State
+from journal.mapper import Recorded
 
 
 def state_of(run: Run, lease: Lease) -> State:
@@ -51,6 +52,21 @@ def document(run: Run, lease: Lease) -> dict[str, Any]:
         "retry_of": wish.retry_of,
         "submitted_at": wish.submitted_at,
         "settled_at": phase.settled_at if isinstance(phase, Settled) else None,
+    }
+
+
+def fact_document(recorded: Recorded) -> dict[str, Any]:
+    """One recorded fact as it is shown: its place, its metadata, and the fact itself under ``data``."""
+    meta = recorded.meta
+    return {
+        "position": recorded.position,
+        "fact_id": meta.fact_id,
+        "topic": recorded.topic,
+        "stream": recorded.stream,
+        "recorded_at": meta.recorded_at,
+        "causation_id": meta.causation_id,
+        "principal": meta.principal,
+        "data": recorded.fact,
     }
 
 

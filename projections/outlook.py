@@ -1,0 +1,180 @@
+"""What happens to a run next: one plain sentence, with the instant, and with who could change it.
+
+It says what the deciders would decide if nobody did anything more, and which single act of whom would change that.
+``blocked`` is what the index of grants knows and a run's facts do not: why a run that is due is not granted. Instants
+are written in UTC to the millisecond, with the seconds until then.
+"""
+
+from datetime import UTC, datetime
+from typing import assert_never
+
+from domain.lease import Held, Reserved
+from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
+from domain.standing import Standing
+from domain.values import Moment
+
+
+def outlook(standing: Standing, now: Moment, blocked: str | None = None) -> str:
+    """One sentence: what happens next, when, and who could change it."""
+    run = standing.known
+    phase = run.phase
+    match phase:
+        case Settled():
+            return _of_settled(standing, phase)
+        case Queued():
+            return _of_queued(standing, phase, now, blocked)
+        case Running():
+            return _of_running(standing, now)
+        case Parked():
+            return _of_parked(standing, phase, now)
+        case WaitingVerdict():
+            return (
+                f"nothing happens until {_steerer(run)} gives the verdict on the worker's outcome {phase.outcome!r}; "
+                "a cancel would settle the run instead."
+            )
+        case _:
+            assert_never(phase)
+
+
+def _of_settled(standing: Standing, phase: Settled) -> str:
+    unknown = [key for key, effect in standing.effects.effects.items() if effect.state == "ambiguous"]
+    settled = f"nothing: the run is {phase.state} ({phase.reason}) and never changes; retry makes a new run like it"
+    if not unknown:
+        return f"{settled}."
+    return f"{settled}, and its leader or an operator may still reconcile {_effects(unknown)}."
+
+
+def _effects(keys: list[str]) -> str:
+    shown = ", ".join(repr(key) for key in keys[:3])
+    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+    return f"the ambiguous effect{'s' if len(keys) > 1 else ''} {shown}{more}"
+
+
+def _of_queued(standing: Standing, phase: Queued, now: Moment, blocked: str | None) -> str:
+    run, lease = standing.known, standing.lease
+    if isinstance(lease, Reserved):
+        return (
+            f"worker {lease.worker!r} binds its reservation and starts attempt {run.attempt + 1}, or the reservation "
+            f"lapses {_when(lease.lapses_at, now)} and the run is queued as it was; a pause or a cancel would end it."
+        )
+    if phase.due_at > now.wall:
+        return (
+            f"it may be claimed from queue {run.submission.queue!r} {_when(phase.due_at, now)}; "
+            "a worker that claims it by id may take it before."
+        )
+    if blocked is not None:
+        return f"it is due and not granted yet: {blocked}; that, or a claim by id that meets it, would change this."
+    return (
+        f"the next worker that claims queue {run.submission.queue!r}{_with_labels(run)} gets it in its turn, as "
+        f"attempt {run.attempt + 1} under fence {lease.fence + 1}; {_steerer(run)} may pause or cancel it before."
+    )
+
+
+def _with_labels(run: Run) -> str:
+    labels = run.submission.labels
+    if not labels:
+        return ""
+    return " and has the labels " + ", ".join(f"{key}={value}" for key, value in labels.items())
+
+
+def _of_running(standing: Standing, now: Moment) -> str:
+    run, lease = standing.known, standing.lease
+    if run.cancel is not None:
+        return (
+            f"{_holder(standing)} may save and close until {_when(run.cancel.settles_at, now, at='')}, and a success "
+            "closed by then stands; otherwise the run is settled as cancelled."
+        )
+    if not isinstance(lease, Held):
+        return "nobody holds its lease; the next claim by id takes it."
+    if not standing.live(now):
+        return (
+            f"the lease of {_holder(standing)} is over since {_instant(_deadline(standing, lease, now))}: "
+            f"{_expired(run, lease)}; a worker that claims the run by id may take it over at once."
+        )
+    return f"{_holder(standing)} goes on; {_unless_renewed(run, standing, lease, now)}."
+
+
+def _unless_renewed(run: Run, standing: Standing, lease: Held, now: Moment) -> str:
+    deadline = _deadline(standing, lease, now)
+    if lease.sliced:
+        return (
+            f"its slice is over, and unless it hands back, parks or closes {_by(deadline, now)}, {_expired(run, lease)}"
+        )
+    unless = f"unless it renews {_by(deadline, now)}, {_expired(run, lease)}"
+    if run.pause_asked:
+        return f"it was asked to pause, and the run is paused as soon as its attempt ends; {unless}"
+    if lease.slice_ends_at is not None:
+        return f"its slice ends {_when(lease.slice_ends_at, now)}, and {unless}"
+    return unless
+
+
+def _expired(run: Run, lease: Held) -> str:
+    if lease.sliced:
+        return "the run is queued again, with nothing counted"
+    failed, bound = run.failed_attempts + 1, run.policy.max_attempts
+    if failed >= bound:
+        return f"the run is aborted, because {failed} of {bound} attempts have then failed"
+    if run.pause_asked:
+        return f"the run is paused, with {failed} of {bound} attempts failed"
+    return f"the run is queued again at once, with {failed} of {bound} attempts failed"
+
+
+def _of_parked(standing: Standing, phase: Parked, now: Moment) -> str:
+    run = standing.known
+    wish = ""
+    if run.cancel is not None:
+        wish = f", and unless its holder closes it with success it is cancelled {_by(run.cancel.settles_at, now)}"
+    lease = standing.lease
+    if isinstance(lease, Held) and standing.live(now):
+        kept = (
+            f"{_holder(standing)} keeps its lease and goes on then; "
+            f"unless it renews {_by(_deadline(standing, lease, now), now)}, the lease ends and the run stays parked"
+        )
+        return f"{_awaited(run, phase)}: {kept}{wish}."
+    return f"{_awaited(run, phase)}: it is then queued at the front of queue {run.submission.queue!r}{_taken(phase)}."
+
+
+def _awaited(run: Run, phase: Parked) -> str:
+    match phase.kind:
+        case "waiting_input":
+            return f"it waits, without a limit, until {_steerer(run)} answers its question"
+        case "waiting_peer":
+            return f"it waits, without a limit, until {_steerer(run)} answers for its peer"
+        case "waiting_takeover":
+            return f"it waits, without a limit, until {_steerer(run)} resumes it"
+        case "paused":
+            return f"it is paused until {_steerer(run)} resumes it"
+
+
+def _taken(phase: Parked) -> str:
+    return "" if phase.kind == "paused" else "; a worker that claims it by id may take it before"
+
+
+def _steerer(run: Run) -> str:
+    leader_id = run.submission.leader_id
+    return "an operator" if leader_id is None else f"its leader {leader_id!r} or an operator"
+
+
+def _holder(standing: Standing) -> str:
+    lease = standing.lease
+    return f"worker {lease.worker!r} under fence {lease.fence}" if isinstance(lease, Held) else "nobody"
+
+
+def _deadline(standing: Standing, lease: Held, now: Moment) -> datetime:
+    mark = standing.mark
+    if mark is None or mark.fence != lease.fence:
+        return now.after(lease.ttl_s).wall
+    return now.wall_at(mark.deadline)
+
+
+def _by(instant: datetime, now: Moment) -> str:
+    return _when(instant, now, at="by ")
+
+
+def _when(instant: datetime, now: Moment, at: str = "at ") -> str:
+    left = (instant - now.wall).total_seconds()
+    return f"{at}{_instant(instant)} (in {left:.3g} s)" if left > 0 else f"{at}{_instant(instant)} (now)"
+
+
+def _instant(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,297 @@
+"""Why a run is as it is: the screen that is opened first when something looks wrong.
+
+The answer is read off the run's own facts, never guessed: the facts that made the present state, the facts which those
+cite (``stream@version``) or were caused by, back to the submission; the evidence that the facts carry and the mark of
+the live lease; the fence in force; the clocks that are running, each with the instant at which it is due; and one
+sentence that says what happens next, when, and who could change it.
+
+It is a pure function of a run's standing, its facts and what is known beside them (``Case``), so it shows exactly what
+a decision made now would go by. It never decides. Instants are aware UTC; a lease's deadline, which is kept on the
+monotonic scale, is shown as the wall instant that the present moment makes of it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, assert_never
+
+from domain.lease import (
+    FenceBumped,
+    Held,
+    LeaseBound,
+    LeaseExpired,
+    LeaseReserved,
+    ReservationCancelled,
+    ReservationLapsed,
+    Reserved,
+    SliceEnded,
+)
+from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
+from domain.run_facts import (
+    AttemptEnded,
+    AttemptStarted,
+    CancelRequested,
+    InputProvided,
+    PartialSalvaged,
+    PauseRequested,
+    RunClosed,
+    RunParked,
+    RunResumed,
+    RunSettled,
+    RunSubmitted,
+    VerdictRendered,
+    WorkerTimeout,
+)
+from domain.standing import Standing
+from domain.values import Fact, Moment, Value, cite
+from journal.mapper import Recorded
+from projections.document import fact_document
+from projections.outlook import outlook
+
+REASONS_MAX = 100
+"""Facts shown at most: the submission and the latest. Longer chains are read with the facts of the run."""
+
+Kind = type[Fact]
+
+_GRANTS: tuple[Kind, ...] = (FenceBumped, LeaseBound)
+_SETTLERS: tuple[Kind, ...] = (RunSettled, VerdictRendered, RunClosed)
+_CONTINUES: tuple[Kind, ...] = (InputProvided, RunResumed)
+_UNRESERVES: tuple[Kind, ...] = (ReservationCancelled, ReservationLapsed)
+
+
+class Case(Value, frozen=True, kw_only=True):
+    """What is known about a run beside its facts and the mark of its lease."""
+
+    now: Moment
+    blocked: str | None = None
+    """What keeps a run that is due from being granted, in words: the label, limit or slot that is missing."""
+    last_activity_at: datetime | None = None
+    quiet_since: datetime | None = None
+    unknown_since: datetime | None = None
+
+
+class History:
+    """The facts of one run in order, found by kind, by citation and by id."""
+
+    def __init__(self, facts: Iterable[Recorded]) -> None:
+        self.facts = sorted(facts, key=lambda recorded: recorded.position)
+        self._cited = {cite(recorded.stream, recorded.version): recorded for recorded in self.facts}
+        self._by_id = {recorded.meta.fact_id: recorded for recorded in self.facts}
+
+    def last(self, *kinds: Kind, before: Recorded | None = None, after: Recorded | None = None) -> list[Recorded]:
+        """The last fact of these kinds, as a list of one or none; strictly before or after another where given."""
+        return self.last_that(lambda fact: isinstance(fact, kinds), before=before, after=after)
+
+    def last_that(
+        self, holds: Callable[[Fact], bool], *, before: Recorded | None = None, after: Recorded | None = None
+    ) -> list[Recorded]:
+        """The last fact of which this holds, as a list of one or none."""
+        high = before.position if before is not None else float("inf")
+        low = after.position if after is not None else 0
+        for recorded in reversed(self.facts):
+            if low < recorded.position < high and holds(recorded.fact):
+                return [recorded]
+        return []
+
+    def causes(self, recorded: Recorded) -> list[Recorded]:
+        """The facts that this one cites or was caused by, as far as they are among the run's own."""
+        found = [self._cited.get(citation) for citation in getattr(recorded.fact, "cites", ())]
+        if recorded.meta.causation_id is not None:
+            found.append(self._by_id.get(recorded.meta.causation_id))
+        return [cause for cause in found if cause is not None]
+
+
+def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, Any]:
+    """The answer, ready for ``msgspec.json.encode``.
+
+    Args:
+        standing: the run's three streams and the mark of its lease.
+        facts: all facts correlated with the run; their order does not matter.
+        case: the present moment, and what is known beside the facts.
+
+    Raises:
+        RunUnknown: there is no such run.
+    """
+    history = History(facts)
+    because = reasons(standing, history)
+    return {
+        "state": standing.state,
+        "because": [fact_document(recorded) for recorded in because],
+        "evidence": _evidence(standing, because, case),
+        "fence": standing.lease.fence,
+        "clocks": _clocks(standing, history, case.now),
+        "next": outlook(standing, case.now, case.blocked),
+    }
+
+
+def reasons(standing: Standing, history: History) -> list[Recorded]:
+    """The facts that led to the present state, in order: its makers, what they follow from, and the submission."""
+    found: dict[int, Recorded] = {}
+    pending = [*_makers(standing, history), *history.last(RunSubmitted)]
+    while pending:
+        recorded = pending.pop()
+        if recorded.position not in found:
+            found[recorded.position] = recorded
+            pending.extend(history.causes(recorded))
+    ordered = [found[position] for position in sorted(found)]
+    return ordered if len(ordered) <= REASONS_MAX else [ordered[0], *ordered[1 - REASONS_MAX :]]
+
+
+def _makers(standing: Standing, history: History) -> list[Recorded]:
+    """The facts that made the phase, and those that will end it."""
+    run = standing.known
+    phase = run.phase
+    match phase:
+        case Queued():
+            made = _of_queued(standing, history)
+        case Running():
+            made = _of_running(history)
+        case Parked():
+            made = _of_parked(phase, history)
+        case WaitingVerdict():
+            made = history.last(RunClosed)
+        case Settled():
+            return _of_settled(phase, history)
+        case _:
+            assert_never(phase)
+    return [*made, *_pending_wishes(standing, run, history)]
+
+
+def _pending_wishes(standing: Standing, run: Run, history: History) -> list[Recorded]:
+    wished = history.last(CancelRequested) if run.cancel is not None else []
+    if run.pause_asked:
+        wished = [*wished, *history.last(PauseRequested)]
+    if isinstance(standing.lease, Held) and standing.lease.sliced:
+        wished = [*wished, *history.last(SliceEnded)]
+    return wished
+
+
+def _queues(fact: Fact) -> bool:
+    """Whether this fact makes its run queued."""
+    match fact:
+        case RunSubmitted():
+            return True
+        case AttemptEnded(due_at=due_at) | InputProvided(due_at=due_at) | RunResumed(due_at=due_at):
+            return due_at is not None
+        case RunClosed(state=state):
+            return state == "queued"
+        case _:
+            return False
+
+
+def _of_queued(standing: Standing, history: History) -> list[Recorded]:
+    maker = history.last_that(_queues)
+    if isinstance(standing.lease, Reserved):
+        return [*maker, *history.last(LeaseReserved)]
+    return [*maker, *history.last(*_UNRESERVES, after=maker[0] if maker else None)]
+
+
+def _of_running(history: History) -> list[Recorded]:
+    started = history.last(AttemptStarted)
+    if not started:
+        return []
+    came_from = history.last_that(lambda fact: _queues(fact) or isinstance(fact, RunParked), before=started[0])
+    continued = history.last(*_CONTINUES, after=started[0])
+    return [*came_from, *history.last(*_GRANTS), *started, *continued]
+
+
+def _of_parked(phase: Parked, history: History) -> list[Recorded]:
+    parked = history.last(RunParked)
+    asked = history.last(PauseRequested) if phase.kind == "paused" and phase.reason == "asked_by_leader" else []
+    lapsed = history.last(AttemptEnded, after=parked[0]) if parked else []
+    return [*history.last(*_GRANTS), *history.last(AttemptStarted), *asked, *parked, *lapsed]
+
+
+def _of_settled(phase: Settled, history: History) -> list[Recorded]:
+    settled = history.last(*_SETTLERS)
+    closed = history.last(RunClosed) if phase.reason == "verdict" else []
+    return [*closed, *history.last(PartialSalvaged), *settled]
+
+
+def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> dict[str, Any]:
+    """The marks: of the live lease where there is one, else those that the facts carry; what each fact carried."""
+    carried = [entry for recorded in because if (entry := _carried(recorded)) is not None]
+    evidence: dict[str, Any] = {
+        "last_renewed_at": None,
+        "renewals": None,
+        "lease_deadline": None,
+        "detached": None,
+        "last_activity_at": case.last_activity_at,
+        "quiet_since": case.quiet_since,
+        "unknown_since": case.unknown_since,
+        "carried": carried,
+    }
+    mark = standing.mark
+    if isinstance(standing.lease, Held):
+        if mark is not None and mark.fence == standing.lease.fence:
+            evidence |= {
+                "last_renewed_at": mark.renewed_at,
+                "renewals": mark.renewals,
+                "lease_deadline": case.now.wall_at(mark.deadline),
+                "detached": mark.detached,
+            }
+        return evidence
+    for recorded in because:
+        if isinstance(recorded.fact, LeaseExpired):
+            evidence |= _expiry(recorded.fact)
+    return evidence
+
+
+def _carried(recorded: Recorded) -> dict[str, Any] | None:
+    named = {"fact": cite(recorded.stream, recorded.version), "topic": recorded.topic}
+    match recorded.fact:
+        case LeaseExpired():
+            return {**named, **_expiry(recorded.fact)}
+        case WorkerTimeout(kind=kind, marks=marks):
+            return {**named, "kind": kind, **marks}
+        case AttemptEnded(work=work) | RunClosed(work=work):
+            return {**named, "work": work}
+        case _:
+            return None
+
+
+def _expiry(fact: LeaseExpired) -> dict[str, Any]:
+    return {"last_renewed_at": fact.last_renewed_at, "renewals": fact.renewals, "detached": fact.detached}
+
+
+def _clocks(standing: Standing, history: History, now: Moment) -> list[dict[str, Any]]:
+    """The clocks that are running, soonest first."""
+    run, lease = standing.known, standing.lease
+    clocks: list[dict[str, Any]] = []
+    if isinstance(lease, Held):
+        clocks.extend(_lease_clocks(standing, lease, now))
+    if isinstance(lease, Reserved):
+        clocks.append(_clock("reservation", _recorded_at(history.last(LeaseReserved)), lease.lapses_at))
+    if run.cancel is not None and not isinstance(run.phase, Settled):
+        clocks.append(_clock("cancel_grace", run.cancel.asked_at, run.cancel.settles_at))
+    if isinstance(run.phase, Queued) and run.phase.due_at > now.wall:
+        since = _recorded_at(history.last_that(_queues))
+        clocks.append(_clock(_due_name(run.phase.reason), since, run.phase.due_at))
+    return sorted(clocks, key=lambda clock: (clock["due_at"], clock["name"]))
+
+
+def _lease_clocks(standing: Standing, lease: Held, now: Moment) -> Iterable[dict[str, Any]]:
+    mark = standing.mark
+    if mark is None or mark.fence != lease.fence:
+        yield _clock("lease", now.wall, now.after(lease.ttl_s).wall)
+    else:
+        yield _clock("reconnect" if mark.detached else "lease", mark.renewed_at, now.wall_at(mark.deadline))
+    if lease.slice_ends_at is not None and not lease.sliced:
+        yield _clock("slice", lease.granted_at, lease.slice_ends_at)
+
+
+def _due_name(reason: str) -> str:
+    match reason:
+        case "submitted" | "answered" | "resumed":
+            return "run_after"
+        case "slice_ended" | "handed_back":
+            return "continuation"
+        case _:
+            return "retry"
+
+
+def _clock(name: str, since: datetime | None, due_at: datetime) -> dict[str, Any]:
+    return {"name": name, "since": since, "due_at": due_at}
+
+
+def _recorded_at(found: list[Recorded]) -> datetime | None:
+    return found[0].meta.recorded_at if found else None
