@@ -1,0 +1,349 @@
+"""Executing a run with a command: one attempt, from its files to the last word about it.
+
+The command runs under a keeper (see there) in a session of its own, in the run's directory, with a scrubbed
+environment. Three things go on at once until it has ended:
+
+- its output is delivered in order, chunk by chunk, each until it is heard; what the service cannot take now stays in
+  the spool on disk;
+- the keeper's `trust` is moved whenever the lease is renewed, and left to run down when it is not;
+- instructions and losses become an order to end: SIGTERM, grace, SIGKILL.
+
+When it has ended, the rest of the output is delivered, then the ending (`endings`), which is written down first
+(`ending.json`), so that a worker that dies now says the same thing under the same idempotency key when it is back. Only
+then does `run` return and free the slot. When the lease is lost, nothing is delivered any more, except the one report.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jackline._async.client import AsyncClient
+from jackline.errors import JacklineError
+from jackline.models import Claim, Instruction, LeaseRef
+from jackline.worker import keeper
+from jackline.worker.endings import Circumstances, Ending, Exit, ending, no_command
+from jackline.worker.environment import environment
+from jackline.worker.held import HeldLease, Loss
+from jackline.worker.log import Log
+from jackline.worker.persist import Heard, until_heard
+from jackline.worker.places import Attempt, Home
+from jackline.worker.processes import Identity
+from jackline.worker.spool import Spool
+
+LOOK_S = 0.05  # between two looks at the keeper, and at a spool that is being written
+IDLE_LOOK_S = 0.25  # between two looks at a spool to which nothing is added
+PARK_GRACE_S = 2.0  # how long a loss waits for the command line inside the run to say that it was a parking
+INSTRUCTED = {"cancel": "cancel", "stop": "cancel", "pause": "pause", "slice_ended": "slice"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What all executions of one worker share."""
+
+    client: AsyncClient
+    home: Home
+    log: Log
+    outer: Mapping[str, str]
+    command: tuple[str, ...] = ()
+    grace_s: float = 10.0
+    run_key: str | None = None
+
+
+class CommandExecution:
+    """One attempt of one run."""
+
+    def __init__(self, shop: Shop, lease: HeldLease, attempt: Attempt, claim: Claim | None) -> None:
+        self._shop = shop
+        self._lease = lease
+        self._attempt = attempt
+        self._claim = claim
+        self._spool = Spool(attempt)
+        self._asked: str | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._keeper: Identity | None = None
+        self._last: Ending | None = None
+        self._loss_obeyed = False
+        self._ended = asyncio.Event()
+
+    @classmethod
+    def begin(cls, shop: Shop, claim: Claim, lease: HeldLease) -> "CommandExecution":
+        """An execution of what was just claimed."""
+        return cls(shop, lease, shop.home.attempt(lease.ref), claim)
+
+    @classmethod
+    def found(cls, shop: Shop, lease: HeldLease, attempt: Attempt, last: Ending | None) -> "CommandExecution":
+        """An execution that an earlier life of this worker began, with its last word if that was already decided."""
+        execution = cls(shop, lease, attempt, None)
+        execution._last = last
+        return execution
+
+    @property
+    def run_id(self) -> str:
+        """Which run."""
+        return self._lease.ref.run_id
+
+    def stop(self, reason: str) -> None:
+        """Order the command to end; `now` shortens the grace to nothing."""
+        self._asked = self._asked or reason
+        self._order_to_end(0.0 if reason == "now" else self._shop.grace_s)
+
+    async def run(self) -> None:
+        """Start or rejoin the command, see it through, and tell how it ended."""
+        if self._claim is not None:
+            argv = _command_of(self._claim, self._shop.command)
+            if argv is None:
+                await self._tell(no_command())
+                return
+            self._start(self._claim, argv)
+        else:
+            self._keeper = Identity.of(self._attempt.load("keeper.json"))
+        await asyncio.gather(self._watch(), self._deliver())
+        await self._tell(self._last or self._ending())
+
+    def _start(self, claim: Claim, argv: list[str]) -> None:
+        shop, attempt = self._shop, self._attempt
+        run_dir = shop.home.run_dir(claim.run_id)
+        variables = environment(shop.outer, claim, attempt, url=shop.client.url, command_line=shop.home.command_line())
+        _write_private(attempt / "key", shop.run_key or shop.client.transport.address.key or "")
+        attempt.save("attempt.json", {"run_id": claim.run_id, "fence": claim.fence, "ttl_s": claim.lease_ttl_s})
+        attempt.save("partial.json", claim.partial)
+        attempt.save("payload.json", claim.payload)
+        answers = [{"question": one.question, "answer": one.answer} for one in claim.answers]
+        attempt.save("answers.json", answers)
+        attempt.save("answer.json", answers[-1]["answer"] if answers else None)
+        cwd = run_dir / _cwd_of(claim)
+        spec = {"command": argv, "cwd": str(cwd), "env": variables, "grace_s": shop.grace_s}
+        attempt.save("spec.json", spec)
+        self._write_trust()
+        shop.log("run_started", run_id=claim.run_id, fence=claim.fence, attempt=claim.attempt, command=argv)
+        with (attempt / "keeper.log").open("ab") as complaints:
+            self._child = subprocess.Popen(
+                [sys.executable, "-I", "-S", keeper.__file__, str(attempt.path)],
+                cwd=attempt.path,
+                env={},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                start_new_session=True,
+            )
+        self._keeper = Identity(self._child.pid, keeper.start_of(self._child.pid))
+
+    async def _watch(self) -> None:
+        """Until the keeper is gone: move its trust, obey instructions, answer the mailbox."""
+        trusted = None
+        while self._keeper_lives():
+            if self._lease.trust is not trusted:
+                trusted = self._lease.trust
+                self._write_trust()
+            for instruction in self._lease.take_instructions():
+                self._obey(instruction)
+            if self._lease.loss is not None and not self._loss_obeyed:
+                self._loss_obeyed = True
+                await self._obey_loss(self._lease.loss)
+            await asyncio.sleep(LOOK_S)
+        self._ended.set()
+
+    def _keeper_lives(self) -> bool:
+        if self._child is not None:
+            return self._child.poll() is None
+        return self._keeper is not None and self._keeper.alive
+
+    def _write_trust(self) -> None:
+        trust = self._lease.trust
+        if trust is None:
+            return
+        line = f"{trust.trusted_until:.6f} {trust.lead_s(self._shop.grace_s):.6f}\n"
+        draft = self._attempt / ".trust"
+        # When this fails (a full disk) the keeper sees no renewal and ends the command: the safe direction.
+        with contextlib.suppress(OSError):
+            draft.write_text(line, encoding="ascii")
+            draft.replace(self._attempt / "trust")
+
+    def _obey(self, instruction: Instruction) -> None:
+        reason = INSTRUCTED.get(instruction.kind)
+        self._shop.log("instructed", run_id=self.run_id, kind=instruction.kind, reason=instruction.reason)
+        if reason is not None and self._lease.loss is None:
+            self.stop(reason)
+
+    async def _obey_loss(self, loss: Loss) -> None:
+        if await self._was_a_parking():
+            return
+        self._asked = self._asked or loss.kind
+        self._shop.log(
+            "claim_lost" if loss.kind == "lost" else "lease_distrusted",
+            run_id=self.run_id,
+            presented=self._lease.ref.fence,
+            current=loss.current,
+            holder=loss.holder,
+            reason=loss.reason,
+        )
+        self._order_to_end(self._grace_after(loss))
+
+    def _grace_after(self, loss: Loss) -> float:
+        """How long the command may take to end after a loss."""
+        trust = self._lease.trust
+        if loss.kind == "distrust" and trust is not None:
+            return max(0.0, trust.trusted_until - self._shop.client.transport.clock.now())
+        return self._shop.grace_s if loss.stop_within_s is None else min(self._shop.grace_s, loss.stop_within_s)
+
+    async def _was_a_parking(self) -> bool:
+        """Whether the lease ended because the command parked its run; then it is given its grace to exit by itself."""
+        waited_s = 0.0
+        while (self._attempt / "parking.json").exists() and waited_s < PARK_GRACE_S:
+            if self._parked() is not None:
+                self._asked = "parked"
+                self._shop.log("parked", run_id=self.run_id, fence=self._lease.ref.fence)
+                asyncio.get_running_loop().call_later(self._shop.grace_s, self._order_to_end, self._shop.grace_s)
+                return True
+            await asyncio.sleep(LOOK_S)
+            waited_s += LOOK_S
+        return False
+
+    def _parked(self) -> Any:
+        return self._attempt.load("parked.json")
+
+    def _order_to_end(self, grace_s: float) -> None:
+        if self._keeper is None or self._ended.is_set():
+            return
+        with contextlib.suppress(OSError):
+            (self._attempt / "grace").write_text(f"{grace_s:.6f}", encoding="ascii")
+        self._keeper.signal(signal.SIGTERM)
+
+    async def _deliver(self) -> None:
+        """Deliver output until the command has ended and nothing is left, or the lease is lost."""
+        pause_s = LOOK_S
+        while self._lease.loss is None or self._lease.loss.kind == "distrust":
+            final = self._ended.is_set()
+            flush = self._asked_to_flush()
+            delivered = await self._deliver_one(final=final)
+            if delivered is None:
+                return
+            pause_s = LOOK_S if delivered else min(IDLE_LOOK_S, pause_s * 1.25)
+            if not delivered:
+                self._flushed(flush)
+                if final:
+                    return
+                await self._rest(pause_s)
+        await self._ended.wait()
+
+    async def _rest(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+
+    async def _deliver_one(self, *, final: bool) -> bool | None:
+        """True: one chunk went out. False: there is none. None: the lease is lost."""
+        found = self._spool.next_piece(final=final)
+        if found is None:
+            return False
+        piece, text = found
+        client, ref = self._shop.client, self._lease.ref
+        heard = await self._heard("output", lambda: client.send_output(ref, piece.seq, text, stream=piece.stream))
+        if heard is Heard.FENCE_LOST:
+            return None
+        self._spool.delivered(piece)
+        return True
+
+    def _asked_to_flush(self) -> str | None:
+        with contextlib.suppress(OSError):
+            return (self._attempt / "flush").read_text(encoding="ascii")
+        return None
+
+    def _flushed(self, asked: str | None) -> None:
+        """Tell the command line inside the run that everything written before it asked has been delivered."""
+        if asked is not None:
+            with contextlib.suppress(OSError):
+                (self._attempt / "flushed").write_text(asked, encoding="ascii")
+                (self._attempt / "flush").unlink()
+
+    def _ending(self) -> Ending:
+        loss = self._lease.loss
+        parked = self._parked()
+        exit_ = Exit.of(self._attempt.load("exit.json"))
+        written = (self._attempt / "result.json").exists()
+        around = Circumstances(
+            asked=None if self._asked in ("lost", "parked") else self._asked,
+            lost=loss is not None and loss.kind == "lost" and parked is None,
+            parked=parked,
+            result=self._attempt.load("result.json"),
+            result_written=written,
+        )
+        self._shop.log(
+            "command_ended",
+            run_id=self.run_id,
+            fence=self._lease.ref.fence,
+            exit_code=exit_.exit_code,
+            signal=exit_.signal,
+            killed=exit_.killed,
+        )
+        return ending(exit_, around)
+
+    async def _tell(self, last: Ending) -> None:
+        """Say the last word, and forget the attempt once it was heard."""
+        self._attempt.save("ending.json", {"verb": last.verb, "body": last.body})
+        if await tell(self._shop, self._lease, last):
+            self._attempt.remove()
+
+    async def _heard(self, what: str, say: Any) -> Heard:
+        return await until_heard(what, say, self._lease, self._shop.client.transport.clock, self._shop.log)
+
+
+async def tell(shop: Shop, lease: HeldLease, last: Ending) -> bool:
+    """Say an ending until it is heard; True when there is nothing left to say about this attempt."""
+    ref, values = lease.ref, {"run_id": lease.ref.run_id, "fence": lease.ref.fence}
+    if last.verb == "nothing":
+        return True
+    key = f"{ref.run_id}.{ref.fence}.{last.verb}"
+    if last.verb == "stop-report":
+        with contextlib.suppress(JacklineError):
+            await shop.client.write(ref, last.verb, last.body, key)
+        shop.log("stop_reported", **values, **last.body)
+        return True
+    heard = await until_heard(
+        last.verb,
+        lambda: shop.client.write(ref, last.verb, last.body, key),
+        lease,
+        shop.client.transport.clock,
+        shop.log,
+    )
+    if heard is Heard.FENCE_LOST:
+        loss = lease.loss
+        shop.log("claim_lost_before_finish", **values, current=loss and loss.current, holder=loss and loss.holder)
+    elif heard is Heard.DELIVERED:
+        shop.log("run_ended", **values, verb=last.verb, outcome=last.body.get("outcome"))
+    return True
+
+
+def _command_of(claim: Claim, given: tuple[str, ...]) -> list[str] | None:
+    if given:
+        return list(given)
+    command = claim.payload.get("command") if isinstance(claim.payload, dict) else None
+    if isinstance(command, list) and command and all(isinstance(word, str) and "\0" not in word for word in command):
+        return command
+    return None
+
+
+def _cwd_of(claim: Claim) -> str:
+    cwd = claim.payload.get("cwd") if isinstance(claim.payload, dict) else None
+    return cwd if isinstance(cwd, str) and "\0" not in cwd else "."
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def ref_of(attempt: Attempt) -> tuple[LeaseRef, float] | None:
+    """Whose attempt it is, and under which ttl; None when it was cut off before anything was started."""
+    saved = attempt.load("attempt.json")
+    if not isinstance(saved, dict):
+        return None
+    return LeaseRef(str(saved["run_id"]), int(saved["fence"])), float(saved["ttl_s"])

@@ -1,0 +1,275 @@
+"""A worker from its registration to its leave: it claims runs, has them executed, and stops in good order.
+
+Each claimed run is confirmed by a first heartbeat before its execution starts; if nobody answers, the run is handed
+back, the error is kept in the log, and the execution is never started. From then on the lease is renewed until the
+execution has returned, which it does only when the run's end has been told to the service (or is nobody's business any
+more); only then is its slot free.
+
+A stop keeps ownership until the work has settled: no new claims (drain, and give back what a claim under way still
+brought), ask every execution to end, go on renewing until all have, then leave, then say goodbye on the stream.
+
+A claim whose answer was lost is asked again under its own idempotency key, so that what was granted is not forgotten.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jackline._async.client import AsyncClient
+from jackline.clock import Clock
+from jackline.errors import JacklineError, LeasesHeld, Problem, Unknown, WorkerUnknown
+from jackline.models import Claim
+from jackline.retrying import Retry
+from jackline.worker.held import HeldLease
+from jackline.worker.log import Log
+from jackline.worker.staying import Staying
+from jackline.worker.stream import WorkerStream
+
+POLL_S = 20.0  # how long one claim waits for work; the service allows 60
+AGAIN = Retry(first_s=0.2, cap_s=5.0)
+LEAVE_S = 5.0  # how long a stop waits for the service at each of its own steps
+CLAIM_MAX = 1000
+
+
+class Execution(Protocol):
+    """One run being executed."""
+
+    async def run(self) -> None:
+        """Execute, tell the service how it ended, and return."""
+
+    def stop(self, reason: str) -> None:
+        """Ask the execution to end; `run` returns when it has."""
+
+
+Begin = Callable[[Claim, HeldLease], Execution]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What kind of worker this is."""
+
+    worker_id: str
+    queues: Sequence[str]
+    slots: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+    grace_s: float = 0.0
+    stream: bool = True
+    stop_within_s: float = 30.0
+
+
+@dataclass(slots=True)
+class _Poll:
+    """A claim that may have been granted: repeated as it was until it is answered."""
+
+    key: str
+    limit: int
+
+
+class Engine:
+    """Runs one worker."""
+
+    def __init__(self, client: AsyncClient, setup: Setup, begin: Begin, log: Log) -> None:
+        self.client = client
+        self.setup = setup
+        self.log = log
+        self.clock: Clock = client.transport.clock
+        self.staying = Staying(client, setup.worker_id, self.clock, log)
+        self.staying.register = self._register
+        self._begin = begin
+        self._executions: dict[asyncio.Task[None], Execution] = {}
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._stopping = asyncio.Event()
+        self._slot_freed = asyncio.Event()
+        self._poll: _Poll | None = None
+
+    @property
+    def occupied(self) -> int:
+        """Slots in use."""
+        return len(self._executions)
+
+    def stop(self) -> None:
+        """Begin to stop; `run` returns when that is done."""
+        self._stopping.set()
+
+    def press(self, reason: str) -> None:
+        """Ask every execution again, with a reason that may mean more haste."""
+        for execution in list(self._executions.values()):
+            execution.stop(reason)
+
+    async def run(self, before_claiming: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Work until stopped. `before_claiming` runs once, registered and renewing, before the first claim."""
+        await self._register_patiently()
+        background = [asyncio.create_task(self.staying.run()), asyncio.create_task(self.staying.watch())]
+        if self.setup.stream:
+            stream = WorkerStream(self.client.transport.address, self.setup.worker_id, self.clock, self.log)
+            self.staying.attach(stream)
+            background.append(asyncio.create_task(stream.run()))
+        try:
+            if before_claiming is not None:
+                await before_claiming()
+            await self._claim_until_stopped()
+            await self._settle()
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+
+    def take_on(self, execution: Execution, lease: HeldLease) -> None:
+        """Execute something whose lease is already renewed: a run that was found again after a restart."""
+        task = asyncio.create_task(self._carry(execution, lease))
+        self._executions[task] = execution
+        self._busy[lease.ref.run_id] = task
+
+    async def _register(self) -> None:
+        await self.client.register_worker(self.setup.worker_id, labels=self.setup.labels, slots=self.setup.slots)
+
+    async def _register_patiently(self) -> None:
+        pauses = AGAIN.pauses(self.clock)
+        while not self._stopping.is_set():
+            try:
+                await self._register()
+            except Unknown as error:
+                self.log("unanswered", error=str(error))
+                await self._pause(next(pauses))
+            else:
+                self.log("registered", worker_id=self.setup.worker_id, slots=self.setup.slots)
+                return
+
+    async def _claim_until_stopped(self) -> None:
+        stopping = asyncio.create_task(self._stopping.wait())
+        pauses = AGAIN.pauses(self.clock)
+        while not self._stopping.is_set():
+            if self._free() <= 0:
+                self._slot_freed.clear()
+                await _first(stopping, asyncio.create_task(self._slot_freed.wait()))
+                continue
+            claiming = asyncio.create_task(self._claim())
+            await _first(stopping, claiming)
+            if not claiming.done():
+                await self._last_claim(claiming)
+                break
+            if claiming.result():
+                pauses = AGAIN.pauses(self.clock)
+            else:
+                await self._pause(next(pauses))
+        stopping.cancel()
+
+    def _free(self) -> int:
+        return self.setup.slots - len(self._executions)
+
+    async def _claim(self, wait_s: float = POLL_S) -> bool:
+        """Claim once and begin what was granted; False when it is better to pause before the next time."""
+        poll = self._poll = self._poll or _Poll(self.clock.new_id(), min(CLAIM_MAX, self._free()))
+        try:
+            claims = await self.client.claim(
+                self.setup.worker_id, self.setup.queues, limit=poll.limit, wait_s=wait_s, key=poll.key
+            )
+        except Unknown:
+            return False
+        except WorkerUnknown:
+            self._poll = None
+            with contextlib.suppress(JacklineError):
+                await self._register()
+            return False
+        except Problem as refusal:
+            self._poll = None
+            self.log("claim_refused", code=refusal.code, detail=refusal.detail)
+            return False
+        self._poll = None
+        await self._begin_all(claims)
+        return True
+
+    async def _last_claim(self, claiming: asyncio.Task[bool]) -> None:
+        """Learn what the claim under way has granted, so that nothing is held unknowingly."""
+        with contextlib.suppress(JacklineError, TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self.client.drain_worker(self.setup.worker_id)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await claiming
+
+    async def _begin_all(self, claims: Sequence[Claim]) -> None:
+        if not claims:
+            return
+        leases = [HeldLease.of(claim, self.clock, self.setup.grace_s) for claim in claims]
+        try:
+            if self._stopping.is_set():
+                msg = "the worker is stopping"
+                raise Unknown(msg)
+            await self.staying.confirm(leases)
+        except JacklineError as error:
+            await self._give_back(leases, error)
+            return
+        for claim, lease in zip(claims, leases, strict=True):
+            if lease.loss is None:
+                self._start(claim, lease)
+            else:
+                self.log("claim_lost", run_id=claim.run_id, fence=claim.fence, reason=lease.loss.reason)
+                self.staying.drop(lease)
+
+    def _start(self, claim: Claim, lease: HeldLease) -> None:
+        predecessor = self._busy.get(claim.run_id)
+        execution = self._begin(claim, lease)
+        task = asyncio.create_task(self._carry(execution, lease, predecessor))
+        self._executions[task] = execution
+        self._busy[claim.run_id] = task
+
+    async def _carry(
+        self, execution: Execution, lease: HeldLease, predecessor: asyncio.Task[None] | None = None
+    ) -> None:
+        try:
+            if predecessor is not None:
+                # The same run under an older fence is still being ended here: two must not share its directory.
+                await asyncio.wait([predecessor])
+            await execution.run()
+        except Exception as error:  # noqa: BLE001 - one run's trouble must not end the worker
+            self.log("execution_broke", run_id=lease.ref.run_id, fence=lease.ref.fence, error=repr(error))
+        finally:
+            self._carried(lease)
+
+    def _carried(self, lease: HeldLease) -> None:
+        self.staying.drop(lease)
+        task = asyncio.current_task()
+        if task is not None:
+            self._executions.pop(task, None)
+            if self._busy.get(lease.ref.run_id) is task:
+                del self._busy[lease.ref.run_id]
+        self._slot_freed.set()
+
+    async def _give_back(self, leases: Sequence[HeldLease], error: JacklineError) -> None:
+        for lease in leases:
+            self.log("not_started", run_id=lease.ref.run_id, fence=lease.ref.fence, error=str(error))
+            with contextlib.suppress(JacklineError):
+                await self.client.hand_back(lease.ref)
+
+    async def _settle(self) -> None:
+        """End every execution, then leave."""
+        self.log("stopping", executions=len(self._executions))
+        self.press("shutdown")
+        if self._executions:
+            _, pending = await asyncio.wait(list(self._executions), timeout=self.setup.stop_within_s)
+            if pending:
+                self.log("stop_unfinished", executions=len(pending))
+                for task in pending:
+                    task.cancel()
+                await asyncio.gather(*pending, return_exceptions=True)
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await self.client.leave(self.setup.worker_id)
+        except LeasesHeld as refusal:
+            self.log("leave_refused", detail=refusal.detail)
+        except (JacklineError, TimeoutError) as error:
+            self.log("leave_unanswered", error=str(error) or type(error).__name__)
+        else:
+            self.log("left", worker_id=self.setup.worker_id)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+
+async def _first(*tasks: "asyncio.Task[bool]") -> None:
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

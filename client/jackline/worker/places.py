@@ -1,0 +1,160 @@
+"""Where a worker keeps what must outlive it.
+
+    HOME/                      one worker's own place, held by an exclusive lock while it runs
+      lock  worker.json        its lock, its name
+      bin/jackline             the command line as it is put on a run's PATH
+      runs/RUN_ID/             the run's directory: kept between attempts on this worker
+      attempts/RUN_ID.FENCE/   one attempt: state, spec, keeper, spool, evidence (see `Attempt`)
+
+A run's directory is a convenience, not a promise: another attempt may start on another machine with an empty one, and
+an attempt that comes back may find files that a later one has overtaken. What must survive is the partial.
+
+Everything here is for this user alone (0700, 0600). Documents are replaced whole, never edited in place.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jackline.errors import JacklineError
+from jackline.models import LeaseRef
+from jackline.worker import keeper
+
+KEPT_RUNS = 100  # directories of runs that have ended here; older ones are removed
+HOMES = 64
+_SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class HomeBusy(JacklineError):
+    """Another worker runs in that place."""
+
+
+class UnsafeName(JacklineError):
+    """A run id that cannot be a directory's name."""
+
+
+def load(path: Path) -> Any:
+    """A JSON document, or None when it is missing or was cut off in the middle."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+class Attempt:
+    """The control directory of one attempt.
+
+    `attempt.json` the claim; `spec.json` what the keeper starts; `trust`, `grace` what it obeys; `keeper.json`,
+    `exit.json` what it says; `stdout`, `stderr` the spool; `delivery.json` how far the spool was delivered;
+    `ending.json` what is to be told to the service; `partial.json`, `answer.json`, `answers.json`, `payload.json`,
+    `effects.json`, `key` what the command reads; `result.json` what it writes; `parking.json`, `parked.json`,
+    `flush`, `flushed` what the command line inside the run leaves.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def save(self, name: str, document: Any) -> None:
+        """Replace one document."""
+        keeper.write(self.path / name, document)
+
+    def load(self, name: str) -> Any:
+        """One document, or None."""
+        return load(self.path / name)
+
+    def remove(self) -> None:
+        """Forget the attempt: it was told to the service, or is nobody's business any more."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Home:
+    """One worker's place, locked for as long as this object lives."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            msg = f"another worker runs in {path}; give this one another --work-dir or --id"
+            raise HomeBusy(msg) from error
+        for name in ("runs", "attempts", "bin"):
+            (path / name).mkdir(mode=0o700, exist_ok=True)
+
+    @classmethod
+    def first_free(cls, root: Path) -> "Home":
+        """The first place below `root` in which no worker runs: a worker that starts anew finds its own again."""
+        for number in range(1, HOMES + 1):
+            try:
+                return cls(root / str(number))
+            except HomeBusy:
+                continue
+        msg = f"{HOMES} workers run below {root}; give this one a --work-dir of its own"
+        raise HomeBusy(msg)
+
+    def close(self) -> None:
+        """Let another worker have the place."""
+        os.close(self._lock)
+
+    def name(self, wanted: str | None, otherwise: str) -> str:
+        """The worker's name: what is wanted, else what it was called here before, else `otherwise`; remembered."""
+        known = load(self.path / "worker.json")
+        before = known.get("worker_id") if isinstance(known, dict) else None
+        name = wanted or (before if isinstance(before, str) else otherwise)
+        keeper.write(self.path / "worker.json", {"worker_id": name})
+        return name
+
+    def run_dir(self, run_id: str) -> Path:
+        """The run's own directory, made if it is not there."""
+        path = self.path / "runs" / _checked(run_id)
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def attempt(self, ref: LeaseRef) -> Attempt:
+        """A fresh control directory for one attempt."""
+        path = self.path / "attempts" / f"{_checked(ref.run_id)}.{ref.fence}"
+        path.mkdir(mode=0o700)
+        return Attempt(path)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Attempts that were begun here and not yet told to the service."""
+        for path in sorted((self.path / "attempts").iterdir()):
+            if path.is_dir():
+                yield Attempt(path)
+
+    def command_line(self) -> Path:
+        """A directory that holds the `jackline` command and nothing else, to be put on a run's PATH.
+
+        The interpreter is isolated (-I), so that nothing in a run's directory or environment is imported into it.
+        """
+        script = self.path / "bin" / "jackline"
+        code = "from jackline.cli.main import main; main()"
+        draft = script.with_name(f".jackline.{os.getpid()}")
+        draft.write_text(f"#!/bin/sh\nexec '{sys.executable}' -I -c '{code}' \"$@\"\n", encoding="utf-8")
+        draft.chmod(0o700)
+        draft.replace(script)
+        return script.parent
+
+    def prune(self, busy: set[str], kept: int = KEPT_RUNS) -> None:
+        """Remove the oldest directories of runs that are not being executed, beyond the newest `kept`."""
+        idle = [path for path in (self.path / "runs").iterdir() if path.name not in busy]
+        for path in sorted(idle, key=lambda one: one.stat().st_mtime, reverse=True)[kept:]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _checked(run_id: str) -> str:
+    if not _SAFE.fullmatch(run_id) or run_id.startswith("."):
+        msg = f"the run id {run_id!r} cannot be a directory's name"
+        raise UnsafeName(msg)
+    return run_id
