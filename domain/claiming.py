@@ -16,10 +16,11 @@ A limit that would be exceeded refuses the grant (``limit_reached``), naming the
 from datetime import datetime, timedelta
 from typing import Literal
 
-from domain.handing import expire_into
+from domain.handing import expire_into, spends_the_last
 from domain.lease import (
     FenceBumped,
     Held,
+    Lease,
     LeaseBound,
     LeaseHeld,
     LeaseReserved,
@@ -29,7 +30,7 @@ from domain.lease import (
     Reserved,
 )
 from domain.refusal import Refusal
-from domain.run import Parked, Queued, Run, Running, WaitingVerdict
+from domain.run import Parked, Queued, Run, WaitingVerdict, WrongState
 from domain.run_facts import AttemptStarted, Work
 from domain.standing import Remains, RunDraft, Standing, refuse_settled
 from domain.values import Moment, Value
@@ -103,6 +104,8 @@ def claim(standing: Standing, grant: Grant, work: Work, now: Moment) -> RunDraft
     refuse_settled(standing)
     _refuse_waiting(run)
     _refuse_held(standing, now)
+    if (grant.cause == "queue" or grant.token is not None) and not isinstance(run.phase, Queued):
+        raise WrongState(run_id=run.run_id, state=standing.state, wanted="queued")
     if isinstance(standing.lease, Held):
         _take_over(draft, work, now)
     elif isinstance(run.phase, Queued) and grant.cause == "queue" and now.wall < run.phase.due_at:
@@ -133,10 +136,21 @@ def _refuse_held(standing: Standing, now: Moment) -> None:
 
 def _take_over(draft: RunDraft, work: Work, now: Moment) -> None:
     run, lease = draft.standing.known, draft.standing.lease
-    spends_the_last = isinstance(run.phase, Running) and run.failed_attempts + 1 >= run.policy.max_attempts
-    if spends_the_last or run.cancel is not None or run.pause_asked:
-        raise LeaseHeld(holder=_worker(lease), fence=lease.fence, retry_after_s=0.0)
+    mark = draft.standing.mark
+    if spends_the_last(draft.standing) or run.cancel is not None or run.pause_asked or _slice_is_due(lease, now):
+        left = 0.0 if mark is None else max(0.0, mark.ttl_deadline - now.mono)
+        raise LeaseHeld(holder=_worker(lease), fence=lease.fence, retry_after_s=round(left, 3))
     expire_into(draft, Remains(work=work), now)
+
+
+def _slice_is_due(lease: Lease, now: Moment) -> bool:
+    """Where deadline and slice end fall together the slice comes first, and its end is the policy's to write."""
+    return (
+        isinstance(lease, Held)
+        and not lease.sliced
+        and lease.slice_ends_at is not None
+        and lease.slice_ends_at <= now.wall
+    )
 
 
 def _worker(lease: object) -> str:

@@ -21,7 +21,7 @@ from domain.run import Run
 from domain.run_facts import PartialSalvaged, RunClosed
 from domain.settling import Settlement, settle_into
 from domain.standing import Presented, Remains, RunDraft, Standing, holder, late_holder
-from domain.values import Json, Moment, Value
+from domain.values import NULL, Json, Moment, Value
 
 Becomes = Literal["succeeded", "failed", "waiting_verdict", "queued", "paused", "cancelled"]
 
@@ -30,8 +30,8 @@ class Close(Value, frozen=True, kw_only=True):
     """How the attempt ended, as its worker reports it."""
 
     outcome: Literal["succeeded", "failed"]
-    result: Json | None = None
-    error: Json | None = None
+    result: Json = NULL
+    error: Json = NULL
     retryable: bool = True
 
 
@@ -58,7 +58,8 @@ def _repeats(standing: Standing, presented: Presented, command: Close) -> bool:
     if closed is None or presented.fence != closed.fence or isinstance(lease, Held | Reserved):
         return False
     same = (closed.outcome, closed.result, closed.error) == (command.outcome, command.result, command.error)
-    return same and lease.last is not None and presented.may_be(lease.last.worker)
+    last = lease.last
+    return same and last is not None and last.fence == closed.fence and presented.may_be(last.worker)
 
 
 def _closer(standing: Standing, presented: Presented, *, late: bool) -> str:
@@ -73,7 +74,7 @@ def _close_into(draft: RunDraft, command: Close, remains: Remains, now: Moment, 
     failed = _failed_attempts(run, command, fence)
     becomes = becomes_of(run, command, failed)
     settled = becomes in ("succeeded", "failed")
-    if settled and command.result is None and not run.salvaged and remains.partial is not None:
+    if settled and command.result == NULL and not run.salvaged and remains.partial != NULL:
         draft.on_run(PartialSalvaged(fence=remains.partial_fence, partial=remains.partial))
     due_at = now.wall + timedelta(seconds=run.policy.backoff_s(failed)) if becomes == "queued" else None
     draft.on_run(
@@ -82,7 +83,7 @@ def _close_into(draft: RunDraft, command: Close, remains: Remains, now: Moment, 
             fence=fence,
             outcome=command.outcome,
             state=None if becomes in ("paused", "cancelled") else becomes,  # type: ignore[arg-type]
-            result=command.result,
+            result=NULL if becomes == "paused" else command.result,
             error=command.error,
             failed_attempts=failed,
             due_at=due_at,
@@ -106,7 +107,8 @@ def _follow_up(draft: RunDraft, command: Close, remains: Remains, now: Moment) -
             cites=(run.cancel.citation, draft.last(RunClosed)),
             error=command.error,
         )
-        settle_into(draft, settled, remains, now)
+        left = remains if command.result == NULL else Remains(work=remains.work)
+        settle_into(draft, settled, left, now)
 
 
 def _failed_attempts(run: Run, command: Close, fence: int) -> int:

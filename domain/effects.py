@@ -18,7 +18,7 @@ from typing import Literal, assert_never
 import msgspec
 
 from domain.refusal import InvalidCommand, Refusal
-from domain.values import Fact, Json, Value
+from domain.values import NULL, Fact, Json, Value
 
 EFFECTS_MAX = 1_000
 """Effects of one run; a run that needs more is several runs."""
@@ -36,7 +36,7 @@ class Effect(Value, frozen=True, kw_only=True):
     payload_digest: str
     fence: int
     command_id: str | None
-    outcome: Json | None = None
+    outcome: Json = NULL
     resolution: Resolution | None = None
 
     @property
@@ -75,7 +75,7 @@ class EffectCompleted(Fact, frozen=True, kw_only=True):
 
     key: str
     fence: int
-    outcome: Json | None
+    outcome: Json
 
 
 class EffectFailed(Fact, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class EffectFailed(Fact, frozen=True, kw_only=True):
 
     key: str
     fence: int
-    outcome: Json | None
+    outcome: Json
 
 
 class EffectsMadeAmbiguous(Fact, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class EffectReconciled(Fact, frozen=True, kw_only=True):
 
     key: str
     resolution: Resolution
-    outcome: Json | None
+    outcome: Json
     by: str
 
 
@@ -157,7 +157,7 @@ def evolve(ledger: EffectLedger, fact: EffectFact) -> EffectLedger:
             effects[fact.key] = _moved(effects, fact.key, "failed", fact.outcome)
         case EffectsMadeAmbiguous():
             for key in fact.keys:
-                effects[key] = _moved(effects, key, "ambiguous", None)
+                effects[key] = _moved(effects, key, "ambiguous", NULL)
         case EffectReconciled():
             effects[fact.key] = _moved(effects, fact.key, "reconciled", fact.outcome, fact.resolution)
         case _:
@@ -166,7 +166,7 @@ def evolve(ledger: EffectLedger, fact: EffectFact) -> EffectLedger:
 
 
 def _moved(
-    effects: dict[str, Effect], key: str, state: EffectState, outcome: Json | None, resolution: Resolution | None = None
+    effects: dict[str, Effect], key: str, state: EffectState, outcome: Json, resolution: Resolution | None = None
 ) -> Effect:
     before = effects.get(key)
     return Effect(
@@ -179,14 +179,14 @@ def _moved(
     )
 
 
-def claim(ledger: EffectLedger, command: ClaimEffect, now: datetime) -> tuple[Answer, Json | None, list[EffectFact]]:
+def claim(ledger: EffectLedger, command: ClaimEffect, now: datetime) -> tuple[Answer, Json, list[EffectFact]]:
     """What the worker may do, the outcome to use instead where there is one, and the facts that follow."""
     _check_key(command.key)
     effect = ledger.effects.get(command.key)
     if effect is None and len(ledger.effects) >= EFFECTS_MAX:
         raise InvalidCommand(field="effects", value=len(ledger.effects) + 1, limit=f"at most {EFFECTS_MAX} in one run")
     if effect is not None and effect.payload_digest != command.payload_digest:
-        return "mismatch", None, []
+        return "mismatch", NULL, []
     if effect is None or effect.may_be_claimed:
         intended = EffectIntended(
             key=command.key,
@@ -195,11 +195,11 @@ def claim(ledger: EffectLedger, command: ClaimEffect, now: datetime) -> tuple[An
             command_id=command.command_id,
             intended_at=now,
         )
-        return "claimed", None, [intended]
+        return "claimed", NULL, [intended]
     if effect.state == "intended" and command.command_id is not None and effect.command_id == command.command_id:
-        return "claimed", None, []
+        return "claimed", NULL, []
     if effect.state in ("intended", "ambiguous"):
-        return "ambiguous", None, []
+        return "ambiguous", NULL, []
     return "existing", effect.outcome, []
 
 
@@ -209,7 +209,7 @@ def _check_key(key: str) -> None:
 
 
 def finish(
-    ledger: EffectLedger, key: str, fence: int, state: Literal["completed", "failed"], outcome: Json | None
+    ledger: EffectLedger, key: str, fence: int, state: Literal["completed", "failed"], outcome: Json
 ) -> list[EffectFact]:
     """Facts that follow when the worker that began an effect says how it ended.
 
@@ -228,9 +228,7 @@ def finish(
     return [EffectFailed(key=key, fence=fence, outcome=outcome)]
 
 
-def reconcile(
-    ledger: EffectLedger, key: str, resolution: Resolution, outcome: Json | None, by: str
-) -> list[EffectFact]:
+def reconcile(ledger: EffectLedger, key: str, resolution: Resolution, outcome: Json, by: str) -> list[EffectFact]:
     """Facts that follow when somebody found out whether an ambiguous effect happened."""
     effect = ledger.effects.get(key)
     if effect is None:

@@ -14,7 +14,7 @@ nothing.
 from datetime import timedelta
 
 from domain.lease import Held, LeaseExpired, LeaseReleased, SliceEnded
-from domain.run import Parked, Run
+from domain.run import Parked, Run, Running, WrongState
 from domain.run_facts import ParkKind, RunParked, WorkerTimeout
 from domain.settling import Settlement, settle_into
 from domain.standing import (
@@ -27,21 +27,26 @@ from domain.standing import (
     end_attempt,
     holder,
 )
-from domain.values import Json, Moment, Value
+from domain.values import NULL, Json, Moment, Value
 
 
 class Park(Value, frozen=True, kw_only=True):
     """The worker waits for somebody."""
 
     kind: ParkKind
-    question: Json | None = None
+    question: Json = NULL
     keep_lease: bool = False
 
 
 def park(standing: Standing, presented: Presented, command: Park, remains: Remains, now: Moment) -> RunDraft:
     """Facts that follow when the holder parks its run, keeping its lease or giving it up."""
     lease = holder(standing, presented)
-    draft = standing.draft()
+    draft, run = standing.draft(), standing.known
+    now_parked = run.phase if isinstance(run.phase, Parked) else None
+    if command.kind == "paused" and not run.pause_asked and (now_parked is None or now_parked.kind != "paused"):
+        raise WrongState(run_id=run.run_id, state=standing.state, wanted="asked to pause")
+    if command.keep_lease and now_parked and (now_parked.kind, now_parked.question) == (command.kind, command.question):
+        return draft
     parked = RunParked(
         kind=command.kind,
         question=command.question,
@@ -54,7 +59,6 @@ def park(standing: Standing, presented: Presented, command: Park, remains: Remai
         return draft
     ended = end_attempt(draft, Ending(outcome="parked"), remains.work, now)
     draft.on_lease(LeaseReleased(fence=lease.fence, worker=lease.worker, cause="parked"))
-    run = standing.known
     if run.cancel is not None:
         settle_into(draft, _cancelled(run, ended), remains, now)
     else:
@@ -90,7 +94,9 @@ def expire_into(draft: RunDraft, remains: Remains, now: Moment) -> None:
     run, lease, mark = standing.known, standing.lease, standing.mark
     if not isinstance(lease, Held) or mark is None or mark.fence != lease.fence or mark.live(now):
         return
-    detached = mark.detached and not lease.sliced
+    if mark.detached and spends_the_last(standing) and now.mono < mark.ttl_deadline:
+        return
+    detached = mark.detached and not lease.sliced and now.mono < mark.ttl_deadline
     expired = draft.on_lease(
         LeaseExpired(
             fence=lease.fence,
@@ -121,6 +127,13 @@ def _timeout(lease: Held, draft: RunDraft, *, detached: bool, cited: str) -> Wor
         marks |= {"last_renewed_at": mark.renewed_at.isoformat(), "renewals": mark.renewals}
     kind = "detached" if detached else "lease_expired"
     return WorkerTimeout(kind=kind, fence=lease.fence, worker=lease.worker, marks=marks, cites=(cited,))  # type: ignore[arg-type]
+
+
+def spends_the_last(standing: Standing) -> bool:
+    """Whether the lease's expiry would be counted, and be the one that spends ``max_attempts``."""
+    run, lease = standing.known, standing.lease
+    counted = isinstance(run.phase, Running) and not (isinstance(lease, Held) and lease.sliced)
+    return counted and run.failed_attempts + 1 >= run.policy.max_attempts
 
 
 def end_slice(standing: Standing) -> RunDraft:
@@ -158,4 +171,4 @@ def _cancelled(run: Run, ended: str) -> Settlement:
 
 def pause_now(now: Moment) -> RunParked:
     """The run is paused, because its leader asked for it."""
-    return RunParked(kind="paused", question=None, lease_kept=False, reason="asked_by_leader", parked_at=now.wall)
+    return RunParked(kind="paused", question=NULL, lease_kept=False, reason="asked_by_leader", parked_at=now.wall)

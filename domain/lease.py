@@ -186,6 +186,13 @@ class LeaseMark(Value, frozen=True, kw_only=True):
     renewed_at: datetime
     renewals: int = 0
     detached: bool = False
+    full_deadline: float | None = None
+    """What the deadline was before a detachment made it shorter."""
+
+    @property
+    def ttl_deadline(self) -> float:
+        """The deadline by the ttl alone."""
+        return self.deadline if self.full_deadline is None else self.full_deadline
 
     def live(self, now: Moment) -> bool:
         """Whether the lease is still live; at the deadline itself it is over."""

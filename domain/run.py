@@ -43,7 +43,7 @@ from domain.run_facts import (
     WorkerTimeout,
 )
 from domain.submission import Policy
-from domain.values import Json, Value, cite
+from domain.values import NULL, Json, Value, cite
 
 
 class Queued(Value, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Parked(Value, frozen=True, kw_only=True):
     """Waiting for somebody, not working."""
 
     kind: ParkKind
-    question: Json | None
+    question: Json
     since: datetime
     reason: str | None = None
 
@@ -97,8 +97,8 @@ class ClosedBy(Value, frozen=True, kw_only=True):
 
     fence: int
     outcome: Literal["succeeded", "failed"]
-    result: Json | None
-    error: Json | None
+    result: Json
+    error: Json
 
 
 class Asked(Value, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class Asked(Value, frozen=True, kw_only=True):
 class Answered(Value, frozen=True, kw_only=True):
     """One question and what was answered."""
 
-    question: Json | None
+    question: Json
     answer: Json
     principal: str
     at: datetime
@@ -137,9 +137,11 @@ class Run(Value, frozen=True, kw_only=True):
     """The fence of the last attempt whose end was counted, so that a late close does not count it again."""
     cancel: Asked | None = None
     pause_asked: bool = False
-    result: Json | None = None
-    error: Json | None = None
+    result: Json = NULL
+    error: Json = NULL
     salvaged: bool = False
+    revoked: dict[int, str] = msgspec.field(default_factory=dict)
+    """Fences that were taken from their holders, and who those were: each may report once how it stopped."""
     stop_reports: dict[int, str] = msgspec.field(default_factory=dict)
 
     @property
@@ -187,6 +189,9 @@ class Absent(Value, frozen=True, kw_only=True):
 
 ABSENT = Absent()
 
+TAKEN_AWAY = frozenset({"revoked", "stalled", "workspace_lost"})
+"""How an attempt ends when its lease is taken from a holder that may still be working."""
+
 
 class SettledOtherwise(Refusal):
     """The run has ended, and not in the way that the command wants."""
@@ -231,7 +236,7 @@ def _changes(run: Run, fact: RunFact) -> dict[str, object]:  # noqa: C901  (one 
     match fact:
         case AttemptStarted():
             acting = Acting(fence=fact.fence, worker=fact.worker, started_at=fact.started_at)
-            return {"phase": Running(), "attempt": fact.attempt, "acting": acting, "pause_asked": False}
+            return {"phase": Running(), "attempt": fact.attempt, "acting": acting}
         case AttemptEnded():
             return _ended(run, fact)
         case RunClosed():
@@ -250,10 +255,15 @@ def _changes(run: Run, fact: RunFact) -> dict[str, object]:  # noqa: C901  (one 
             return {"cancel": _asked(run, fact)}
         case VerdictRendered():
             settled = Settled(state=fact.verdict, reason="verdict", settled_at=fact.rendered_at)
-            return {"phase": settled, "result": run.result if fact.result is None else fact.result}
+            return {"phase": settled, "result": run.result if fact.result == NULL else fact.result}
         case RunSettled():
             settled = Settled(state=fact.state, reason=fact.reason, settled_at=fact.settled_at)
-            return {"phase": settled, "acting": None, "error": run.error if fact.error is None else fact.error}
+            return {
+                "phase": settled,
+                "acting": None,
+                "pause_asked": False,
+                "error": run.error if fact.error == NULL else fact.error,
+            }
         case PartialSalvaged():
             return {"salvaged": True, "result": fact.partial}
         case StopReported():
@@ -268,6 +278,8 @@ def _ended(run: Run, fact: AttemptEnded) -> dict[str, object]:
     changes: dict[str, object] = {"acting": None, "failed_attempts": fact.failed_attempts}
     if fact.failed_attempts > run.failed_attempts:
         changes["counted_fence"] = fact.fence
+    if fact.outcome in TAKEN_AWAY and run.acting is not None:
+        changes["revoked"] = {**run.revoked, fact.fence: run.acting.worker}
     if fact.due_at is not None:
         changes["phase"] = Queued(due_at=fact.due_at, reason=fact.outcome)
     return changes
@@ -277,13 +289,15 @@ def _closed(run: Run, fact: RunClosed) -> dict[str, object]:
     closed = ClosedBy(fence=fact.fence, outcome=fact.outcome, result=fact.result, error=fact.error)
     changes: dict[str, object] = {
         "acting": None, "closed": closed, "failed_attempts": fact.failed_attempts, "error": fact.error,
-        "result": run.result if fact.result is None else fact.result,
+        "result": run.result if fact.result == NULL or fact.state == "queued" else fact.result,
     }  # fmt: skip
     match fact.state:
         case "succeeded" | "failed":
+            changes["pause_asked"] = False
             changes["phase"] = Settled(state=fact.state, reason="closed", settled_at=fact.closed_at)
         case "waiting_verdict":
-            changes |= {"phase": WaitingVerdict(outcome=fact.outcome, since=fact.closed_at), "cancel": None}
+            waiting = WaitingVerdict(outcome=fact.outcome, since=fact.closed_at)
+            changes |= {"phase": waiting, "cancel": None, "pause_asked": False}
         case "queued":
             changes["phase"] = Queued(due_at=fact.due_at or fact.closed_at, reason="retry")
         case None:

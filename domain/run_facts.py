@@ -45,7 +45,7 @@ class RunSubmitted(Fact, frozen=True, kw_only=True):
     queue: str
     name: str | None
     tags: dict[str, str]
-    payload: Json | None
+    payload: Json
     leader_id: str | None
     labels: dict[str, str]
     priority: int
@@ -88,8 +88,8 @@ class RunClosed(Fact, frozen=True, kw_only=True):
     fence: int
     outcome: Literal["succeeded", "failed"]
     state: Literal["succeeded", "failed", "waiting_verdict", "queued"] | None
-    result: Json | None
-    error: Json | None
+    result: Json
+    error: Json
     failed_attempts: int
     due_at: datetime | None
     late: bool
@@ -101,7 +101,7 @@ class RunParked(Fact, frozen=True, kw_only=True):
     """The run waits for somebody."""
 
     kind: ParkKind
-    question: Json | None
+    question: Json
     lease_kept: bool
     reason: str | None
     parked_at: datetime
@@ -110,7 +110,7 @@ class RunParked(Fact, frozen=True, kw_only=True):
 class InputProvided(Fact, frozen=True, kw_only=True):
     """The question was answered: to the holder under ``fence``, or the run is queued from ``due_at``."""
 
-    question: Json | None
+    question: Json
     answer: Json
     by: str
     fence: int | None
@@ -146,7 +146,7 @@ class VerdictRendered(Fact, frozen=True, kw_only=True):
     """The leader judged."""
 
     verdict: Literal["succeeded", "failed"]
-    result: Json | None
+    result: Json
     by: str
     rendered_at: datetime
 
@@ -157,7 +157,7 @@ class RunSettled(Fact, frozen=True, kw_only=True):
     state: Terminal
     reason: str
     cites: tuple[str, ...]
-    error: Json | None
+    error: Json
     settled_at: datetime
 
 

@@ -14,7 +14,7 @@ The settlement itself is one helper, which every policy that settles shares; onl
 
 from typing import Literal
 
-from domain.lease import Held, LeaseRevoked, fence_lost, holder_of
+from domain.lease import LeaseRevoked, fence_lost, holder_of
 from domain.run import Settled, SettledOtherwise, WaitingVerdict, WrongState
 from domain.run_facts import (
     CancelRequested,
@@ -33,14 +33,9 @@ from domain.standing import (
     end_attempt,
     refuse_settled,
 )
-from domain.values import Json, Moment, Value, later
+from domain.values import NULL, Json, Moment, Value, later
 
 CANCEL_GRACE_S = 10.0
-
-STOPPED_BY_OTHERS = frozenset(
-    {"cancelled", "leader_gone", "workspace_lost", "paused", "aborted", "lost", "stalled", "lease_expired", "detached"}
-)
-"""Why a lease may have ended without its holder: after these, one stop report is accepted."""
 
 
 class Settlement(Value, frozen=True, kw_only=True):
@@ -49,7 +44,7 @@ class Settlement(Value, frozen=True, kw_only=True):
     state: Terminal
     reason: str
     cites: tuple[str, ...]
-    error: Json | None = None
+    error: Json = NULL
 
 
 class Cancel(Value, frozen=True, kw_only=True):
@@ -65,14 +60,14 @@ class Verdict(Value, frozen=True, kw_only=True):
 
     verdict: Literal["succeeded", "failed"]
     by: str
-    result: Json | None = None
+    result: Json = NULL
 
 
 def settle_into(draft: RunDraft, settlement: Settlement, remains: Remains, now: Moment) -> None:
     """Put down that the run ends: the last partial salvaged, the settlement with its citations, the fence raised."""
     standing = draft.standing
     run, lease = standing.known, standing.lease
-    if run.result is None and not run.salvaged and remains.partial is not None:
+    if run.result == NULL and not run.salvaged and remains.partial != NULL:
         draft.on_run(PartialSalvaged(fence=remains.partial_fence, partial=remains.partial))
     draft.on_run(
         RunSettled(
@@ -141,13 +136,14 @@ def verdict(standing: Standing, command: Verdict, remains: Remains, now: Moment)
         WrongState: its worker has not closed it.
     """
     draft, run = standing.draft(), standing.known
-    if isinstance(run.phase, Settled) and run.phase.reason == "verdict" and run.phase.state == command.verdict:
+    repeats = command.result in (NULL, run.result)
+    if isinstance(run.phase, Settled) and repeats and (run.phase.reason, run.state) == ("verdict", command.verdict):
         return draft
     if isinstance(run.phase, Settled):
         raise SettledOtherwise(run_id=run.run_id, state=run.state, reason=run.reason)
     if not isinstance(run.phase, WaitingVerdict):
         raise WrongState(run_id=run.run_id, state=standing.state, wanted="waiting_verdict")
-    if run.result is None and command.result is None and not run.salvaged and remains.partial is not None:
+    if run.result == command.result == NULL and not run.salvaged and remains.partial != NULL:
         draft.on_run(PartialSalvaged(fence=remains.partial_fence, partial=remains.partial))
     draft.on_run(VerdictRendered(verdict=command.verdict, result=command.result, by=command.by, rendered_at=now.wall))
     draft.on_lease(LeaseRevoked(fence=standing.lease.fence + 1, worker=None, cause="verdict"))
@@ -156,12 +152,11 @@ def verdict(standing: Standing, command: Verdict, remains: Remains, now: Moment)
 
 def report_stop(standing: Standing, presented: Presented, report: Literal["saved", "ignored"]) -> RunDraft:
     """Facts that follow when a worker whose lease was taken away tells whether it saved; accepted once per fence."""
-    draft, run, last = standing.draft(), standing.known, standing.lease.last
+    draft, run = standing.draft(), standing.known
     fence = presented.fence or 0
-    if fence in run.stop_reports:
-        return draft
-    revoked = last is not None and last.fence == fence and last.cause in STOPPED_BY_OTHERS
-    if last is None or not revoked or isinstance(standing.lease, Held) or not presented.may_be(last.worker):
+    worker = run.revoked.get(fence)
+    if worker is None or not presented.may_be(worker):
         raise fence_lost(standing.lease, fence)
-    draft.on_run(StopReported(fence=fence, worker=last.worker, report=report))
+    if fence not in run.stop_reports:
+        draft.on_run(StopReported(fence=fence, worker=worker, report=report))
     return draft

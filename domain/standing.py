@@ -13,8 +13,8 @@ from domain.decider import Draft
 from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved, fence_lost
 from domain.refusal import RunUnknown
 from domain.run import Absent, Parked, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
-from domain.run_facts import AttemptEnded, EndOutcome, State, Work
-from domain.values import Fact, Json, Moment, Value, cite
+from domain.run_facts import AttemptEnded, EndOutcome, RunSettled, State, Work
+from domain.values import NULL, Fact, Json, Moment, Value, cite
 
 CONTINUATION_S = 1.0
 """Seconds until a run that was handed on without having failed may be claimed again."""
@@ -57,7 +57,8 @@ class Standing(Value, frozen=True, kw_only=True):
 
     def live(self, now: Moment) -> bool:
         """Whether somebody holds a live lease. A mark that is missing is as good as new, never old."""
-        return isinstance(self.lease, Held) and (self.mark is None or self.mark.live(now))
+        lease, mark = self.lease, self.mark
+        return isinstance(lease, Held) and (mark is None or mark.fence != lease.fence or mark.live(now))
 
 
 class RunDraft(Draft):
@@ -83,6 +84,11 @@ class RunDraft(Draft):
     def lease_given_back(self) -> bool:
         """Whether this decision has already ended the lease by its clock or by its holder."""
         return any(isinstance(fact, leases.LeaseExpired | leases.LeaseReleased) for _, fact in self.entries)
+
+    @property
+    def settles(self) -> bool:
+        """Whether this decision has already settled the run: nothing may follow."""
+        return any(isinstance(fact, RunSettled) for _, fact in self.entries)
 
     def last(self, kind: type[Fact]) -> str:
         """The citation of this decision's fact of that kind."""
@@ -117,7 +123,7 @@ class Remains(Value, frozen=True, kw_only=True):
     """What an attempt leaves behind: its registers' lengths and digests, and the run's last partial."""
 
     work: Work = Work()
-    partial: Json | None = None
+    partial: Json = NULL
     partial_fence: int = 0
 
 

@@ -11,9 +11,9 @@ from domain.handing import expire_into, pause_now
 from domain.lease import Held, ReservationCancelled, Reserved
 from domain.run import Parked, Queued, Run, Running
 from domain.run_facts import InputProvided, PauseRequested, RunResumed, RunSubmitted
-from domain.standing import Remains, RunDraft, Standing, refuse_unless
+from domain.standing import Remains, RunDraft, Standing, refuse_settled, refuse_unless
 from domain.submission import Submit
-from domain.values import Json, Moment
+from domain.values import NULL, Json, Moment
 
 ANSWERABLE = ("waiting_input", "waiting_peer")
 RESUMABLE = ("waiting_takeover", "paused")
@@ -68,10 +68,12 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
     run, phase = standing.known, standing.known.phase
     asks = isinstance(phase, Parked) and phase.kind in ANSWERABLE
     refuse_unless(standing, "waiting_input or waiting_peer", met=asks)
-    question = phase.question if isinstance(phase, Parked) else None
+    question = phase.question if isinstance(phase, Parked) else NULL
     draft, fence = standing.draft(), _live_fence(standing, now)
     due_at = None if fence is not None else run.submission.due_at
     expire_into(draft, remains, now)
+    if draft.settles:
+        return draft
     draft.on_run(
         InputProvided(question=question, answer=given, by=by, fence=fence, due_at=due_at, provided_at=now.wall)
     )
@@ -90,13 +92,18 @@ def resume(standing: Standing, by: str, remains: Remains, now: Moment) -> RunDra
     refuse_unless(standing, "waiting_takeover or paused", met=met)
     fence = _live_fence(standing, now)
     expire_into(draft, remains, now)
+    if draft.settles:
+        return draft
     draft.on_run(RunResumed(by=by, fence=fence, due_at=None if fence is not None else run.submission.due_at))
+    if fence is None and run.pause_asked:
+        draft.on_run(pause_now(now))
     return draft
 
 
 def pause(standing: Standing, by: str, now: Moment) -> RunDraft:
     """Facts that follow when the leader wants a pause: at once when nobody acts, else asked of the holder."""
     draft, run = standing.draft(), standing.known
+    refuse_settled(standing)
     if run.pause_asked or (isinstance(run.phase, Parked) and run.phase.kind == "paused"):
         return draft
     refuse_unless(standing, "queued, reserved or running", met=isinstance(run.phase, Queued | Running))

@@ -13,7 +13,7 @@ import msgspec
 
 from domain.lease import TTL_MAX_S, TTL_MIN_S
 from domain.refusal import InvalidCommand, Refusal
-from domain.values import Json, Value
+from domain.values import NULL, Json, Value
 
 MAX_ATTEMPTS_MAX = 1_000
 PRIORITY_MAX = 1_000_000
@@ -51,7 +51,7 @@ class Submit(Value, frozen=True, kw_only=True):
     queue: str = "default"
     name: str | None = None
     tags: dict[str, str] = msgspec.field(default_factory=dict)
-    payload: Json | None = None
+    payload: Json = NULL
     leader_id: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     priority: int = 0

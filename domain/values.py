@@ -20,9 +20,10 @@ from typing import Any
 import msgspec
 
 Json = msgspec.Raw
-"""One JSON value as bytes; ``None`` in Python means absent, ``Json(b"null")`` means the caller sent null."""
+"""One JSON value as bytes."""
 
 NULL = Json(b"null")
+"""Nothing: a value that is absent and one that was sent as null are the same."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):

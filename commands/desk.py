@@ -1,0 +1,243 @@
+"""The desk: everything a command needs, and the one way in which a command on a run is carried out.
+
+A command loads the folded streams of its run, lets the domain decide on them, and commits the facts once, guarded by
+every stream that was read. Decisions about one run follow one another (its id is the lock); others go side by side.
+The answer is what the run will be once the facts are durable, and leaves the desk only then.
+
+Reads are open within a tenant; a run of another tenant does not exist. Who may steer or act is checked here and not in
+the routes, so every road has the same rule: a leader steers the runs of its leader ids, a worker acts for the workers
+that its key names, operators and administrators for anybody.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+import msgspec
+
+from domain import effects as ledgers
+from domain import lease as leases
+from domain import run as runs
+from domain.decider import Draft
+from domain.refusal import Refusal, RunUnknown
+from domain.run import Absent, Run, run_stream
+from domain.run_facts import RunFact, Work
+from domain.standing import Presented, Remains, RunDraft, Standing, effects_stream, lease_stream
+from domain.values import NULL, Clock, Fact, Moment, Value
+from domain.values import digest as canonical_digest
+from domain.worker import Worker, worker_stream
+from evidence.memory import Evidence
+from journal.commit import Context, Decision, Done, Entry, Journal
+from journal.registers import Write
+from projections.live.index import Live
+
+Role = Literal["leader", "worker", "reader", "operator", "admin"]
+FenceMode = Literal["off", "warn", "required"]
+
+
+class Timers(Value, frozen=True, kw_only=True):
+    """How long the service waits, in seconds, before it does what the name says."""
+
+    leader_grace_s: float = 60.0
+    worker_gone_s: float = 60.0
+    reconnect_s: float = 1.0
+    cancel_grace_s: float = 10.0
+    kill_grace_s: float = 10.0
+    quarantine_s: float = 300.0
+    reservation_s: float = 120.0
+    retry_continuation_s: float = 1.0
+
+
+class Caller(Value, frozen=True, kw_only=True):
+    """Who asks: a principal of a tenant, its role, and the leaders and workers that it may be (null: any)."""
+
+    tenant: str = "default"
+    principal: str
+    role: Role
+    leaders: frozenset[str] | None = None
+    workers: frozenset[str] | None = None
+    command_id: str | None = None
+    request_digest: str | None = None
+    traceparent: str | None = None
+    causation_id: str | None = None
+
+    def context(self) -> Context:
+        """The metadata of the facts that follow."""
+        return Context(
+            self.tenant, self.principal, self.causation_id, self.traceparent, self.command_id, self.request_digest
+        )
+
+
+SYSTEM = "jackline"
+
+
+def system_caller(tenant: str, causation_id: str | None = None) -> Caller:
+    """The service itself, when a policy acts."""
+    return Caller(tenant=tenant, principal=SYSTEM, role="admin", causation_id=causation_id)
+
+
+class NotAllowed(Refusal):
+    """The principal may not do this; ``allowed`` says who may."""
+
+    code = "not_allowed"
+
+    def __init__(self, *, principal: str, action: str, allowed: str) -> None:
+        super().__init__(
+            f"{principal!r} may not {action}; {allowed} may", principal=principal, action=action, allowed=allowed
+        )
+
+
+class Desk:
+    """The service's state and the way to change it."""
+
+    def __init__(self, journal: Journal, clock: Clock, mint: Callable[[], str], timers: Timers) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.mint = mint
+        self.timers = timers
+        self.evidence = Evidence()
+        self.live = Live(self.evidence, timers.worker_gone_s)
+        self.fence_required: FenceMode = "required"
+        self.unfenced: Counter[str] = Counter()
+        """Accepted writes that presented no fence, by what they did."""
+
+    def standing(self, caller: Caller, run_id: str) -> Standing:
+        """How a run of the caller's tenant stands, as of the last durable append.
+
+        Raises:
+            RunUnknown: there is none under this id in the caller's tenant.
+        """
+        load = self.journal.streams.load
+        run: Run | Absent = load(run_stream(run_id))
+        if isinstance(run, Absent) or run.submission.tenant != caller.tenant:
+            raise RunUnknown(run_id)
+        return Standing(
+            run_id=run_id,
+            run=run,
+            lease=load(lease_stream(run_id)),
+            effects=load(effects_stream(run_id)),
+            mark=self.evidence.leases.get(run_id),
+        )
+
+    def worker(self, caller: Caller, worker_id: str) -> Worker:
+        """The folded stream of a worker of the caller's tenant."""
+        worker: Worker = self.journal.streams.load(worker_stream(caller.tenant, worker_id))
+        return worker
+
+    def work(self, standing: Standing) -> Work:
+        """What the attempt under the fence in force has produced so far."""
+        mark = self.journal.registers.output_mark(standing.run_id, standing.lease.fence)
+        partial = self.journal.registers.partial(standing.run_id)
+        own = partial if partial is not None and partial.fence == standing.lease.fence else None
+        return Work(
+            output_chunks=mark.chunks,
+            output_bytes=mark.bytes,
+            output_digest=mark.digest or None,
+            partials=own.saved if own else 0,
+            partial_digest=canonical_digest(own.body) if own else None,
+        )
+
+    def remains(self, standing: Standing) -> Remains:
+        """What the run would leave behind if its attempt ended now."""
+        partial = self.journal.registers.partial(standing.run_id)
+        return Remains(
+            work=self.work(standing),
+            partial=partial.body if partial else NULL,
+            partial_fence=partial.fence if partial else 0,
+        )
+
+    def presented(self, caller: Caller, fence: int | None) -> Presented:
+        """What the writer shows: its fence, and the workers that it may be."""
+        return Presented(fence=fence, workers=caller.workers, fence_required=self.fence_required == "required")
+
+    def note_fence(self, fence: int | None, what: str) -> None:
+        """Count a write that presents no fence, by what it does."""
+        if fence is None:
+            self.unfenced[what] += 1
+
+    def after(self, standing: Standing, draft: Draft) -> Standing:
+        """How the run will stand once these facts are durable."""
+        run, lease, effects = standing.run, standing.lease, standing.effects
+        for stream, fact in draft.entries:
+            if stream.startswith("run-"):
+                run = runs.evolve(run, cast(RunFact, fact))
+            elif stream.startswith("lease-"):
+                lease = leases.evolve(lease, cast(leases.LeaseFact, fact))
+            elif stream.startswith("effects-"):
+                effects = ledgers.evolve(effects, cast(ledgers.EffectFact, fact))
+        return Standing(run_id=standing.run_id, run=run, lease=lease, effects=effects, mark=standing.mark)
+
+    async def execute(
+        self,
+        caller: Caller,
+        locks: Sequence[str],
+        decide: Callable[[Moment], Decision[Any]],
+    ) -> Done[Any]:
+        """Carry out a decision once, remembering its answer under the caller's command id."""
+        return await self.journal.execute(
+            locks, decide, caller.context(), encode=msgspec.json.encode, decode=msgspec.json.decode
+        )
+
+    async def on_run(
+        self,
+        caller: Caller,
+        run_id: str,
+        decide: Callable[[Standing, Moment], RunDraft],
+        answer: Callable[[Standing, Moment], Any],
+    ) -> Done[Any]:
+        """Carry out a decision about one run; ``answer`` is given how it stands afterwards."""
+
+        def decision(now: Moment) -> Decision[Any]:
+            standing = self.standing(caller, run_id)
+            draft = decide(standing, now)
+            return Decision(
+                entries_of(draft.entries, run_id), standing.versions, answer(self.after(standing, draft), now)
+            )
+
+        return await self.execute(caller, (run_id,), decision)
+
+    async def write(self, caller: Caller, run_id: str, prepare: Callable[[Standing], Sequence[Write]]) -> Done[None]:
+        """Carry out a write to the work registers of one run, under the guard of its lease."""
+
+        def decision(_: Moment) -> Decision[None]:
+            standing = self.standing(caller, run_id)
+            lease = lease_stream(run_id)
+            return Decision((), {lease: standing.versions[lease]}, None, prepare(standing))
+
+        done = await self.execute(caller, (run_id,), decision)
+        self.touch(run_id)
+        return done
+
+    def touch(self, run_id: str) -> None:
+        """An accepted write of the holder: activity, which also renews a lease that is live and not sliced."""
+        now, mark = self.clock(), self.evidence.leases.get(run_id)
+        self.evidence.active(run_id, now)
+        lease = self.journal.streams.load(lease_stream(run_id))
+        renewable = isinstance(lease, leases.Held) and not lease.sliced
+        if renewable and mark is not None and mark.fence == lease.fence and mark.live(now):
+            self.evidence.leases.renew(run_id, mark, lease.ttl_s, now)
+
+    def require_leader(self, caller: Caller, run: Run, action: str) -> None:
+        """Refuse steering by a principal that is neither the run's leader nor above it."""
+        if caller.role == "leader" and caller.leaders is not None and run.submission.leader_id not in caller.leaders:
+            raise NotAllowed(
+                principal=caller.principal, action=action, allowed=f"leader {run.submission.leader_id!r} or an operator"
+            )
+
+    def require_worker(self, caller: Caller, worker_id: str, action: str) -> None:
+        """Refuse acting as a worker that the principal is not."""
+        if caller.workers is not None and worker_id not in caller.workers:
+            raise NotAllowed(principal=caller.principal, action=action, allowed=f"worker {worker_id!r}")
+
+
+def entries_of(entries: Sequence[tuple[str, Fact]], run_id: str | None) -> list[Entry]:
+    """Facts of a draft as the journal takes them, filed under the run."""
+    return [Entry(stream, fact, run_id) for stream, fact in entries]
+
+
+def merged(guards: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The guards of several decisions together."""
+    together: dict[str, int] = {}
+    for each in guards:
+        together.update(each)
+    return together

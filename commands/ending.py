@@ -1,0 +1,190 @@
+"""How a holder lets go: it parks, hands back, closes, or tells how it stopped.
+
+A close may name many runs at once; they land in one append, and each gets its own answer, so one stale fence among
+them refuses only its own run. A failed outcome that begins with a poison class quarantines the worker in the same
+append; the end of a probing run without poison releases it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from commands.desk import Caller, Desk, entries_of, merged
+from commands.showing import show
+from domain.closing import Close
+from domain.closing import close as closed
+from domain.handing import Park
+from domain.handing import hand_back as handed_back
+from domain.handing import park as parked
+from domain.lease import Held
+from domain.refusal import InvalidCommand, Refusal
+from domain.run_facts import RunClosed
+from domain.settling import report_stop
+from domain.standing import RunDraft, Standing
+from domain.values import Json, Moment, Value
+from domain.worker import Blame, Worker, poison_class, quarantine, release, worker_stream
+from journal.commit import Decision, Done, Entry
+
+CLOSES_MAX = 1_000
+
+
+class CloseOf(Value, frozen=True, kw_only=True):
+    """A close of one run under one fence."""
+
+    run_id: str
+    fence: int | None
+    close: Close
+
+
+async def park(desk: Desk, caller: Caller, run_id: str, fence: int | None, command: Park) -> Done[dict[str, Any]]:
+    """The run waits for somebody, with its lease given up or kept."""
+
+    def decide(standing: Standing, now: Moment) -> RunDraft:
+        desk.note_fence(fence, "park")
+        return parked(standing, desk.presented(caller, fence), command, desk.remains(standing), now)
+
+    return await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+
+
+async def hand_back(desk: Desk, caller: Caller, run_id: str, fence: int | None) -> Done[dict[str, Any]]:
+    """The run is given back unfinished and queued as a continuation; nothing is counted."""
+
+    def decide(standing: Standing, now: Moment) -> RunDraft:
+        desk.note_fence(fence, "hand-back")
+        presented, wait_s = desk.presented(caller, fence), desk.timers.retry_continuation_s
+        return handed_back(standing, presented, desk.remains(standing), now, wait_s)
+
+    return await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+
+
+async def stop_report(
+    desk: Desk, caller: Caller, run_id: str, fence: int, report: Literal["saved", "ignored"]
+) -> Done[None]:
+    """A worker whose lease was taken away tells whether it saved; accepted once, and moves nothing."""
+
+    def decide(standing: Standing, now: Moment) -> RunDraft:
+        return report_stop(standing, desk.presented(caller, fence), report)
+
+    return await desk.on_run(caller, run_id, decide, lambda after, now: None)
+
+
+async def close(desk: Desk, caller: Caller, closing: CloseOf) -> Done[dict[str, Any]]:
+    """The holder says how its attempt ended; the run as it stands then.
+
+    Raises:
+        FenceLost: the fence gives no right to close; nothing of the close becomes visible.
+    """
+
+    def decision(now: Moment) -> Decision[dict[str, Any]]:
+        standing = desk.standing(caller, closing.run_id)
+        desk.note_fence(closing.fence, "close")
+        draft = _closed(desk, caller, standing, closing, now)
+        about = _about_workers(desk, caller, [(standing, draft, closing)], now)
+        guards = merged([standing.versions, about.guards])
+        entries = entries_of(draft.entries, closing.run_id) + about.entries
+        return Decision(entries, guards, show(desk, desk.after(standing, draft), now))
+
+    return await desk.execute(caller, (closing.run_id,), decision)
+
+
+async def close_many(desk: Desk, caller: Caller, closings: Sequence[CloseOf]) -> Done[dict[str, Any]]:
+    """One answer for each close, in order, all in one append: the run's state, or the refusal that it met."""
+    if not 1 <= len(closings) <= CLOSES_MAX:
+        raise InvalidCommand(field="closes", value=len(closings), limit=f"1 to {CLOSES_MAX}")
+    _refuse_repeats(closings)
+
+    def decision(now: Moment) -> Decision[dict[str, Any]]:
+        decided: list[tuple[Standing, RunDraft, CloseOf]] = []
+        answers: list[dict[str, Any]] = []
+        for closing in closings:
+            try:
+                standing = desk.standing(caller, closing.run_id)
+                draft = _closed(desk, caller, standing, closing, now)
+            except Refusal as refusal:
+                answers.append(_refused(closing, refusal))
+                continue
+            desk.note_fence(closing.fence, "closes")
+            decided.append((standing, draft, closing))
+            answers.append(_brief(desk.after(standing, draft)))
+        about = _about_workers(desk, caller, decided, now)
+        entries = [entry for s, draft, _ in decided for entry in entries_of(draft.entries, s.run_id)]
+        guards = merged([*(s.versions for s, _, _ in decided), about.guards])
+        return Decision(entries + about.entries, guards, {"closes": answers})
+
+    return await desk.execute(caller, [closing.run_id for closing in closings], decision)
+
+
+def _refuse_repeats(closings: Sequence[CloseOf]) -> None:
+    seen: set[str] = set()
+    for closing in closings:
+        if closing.run_id in seen:
+            raise InvalidCommand(field="closes.run_id", value=closing.run_id, limit="named once in a batch")
+        seen.add(closing.run_id)
+
+
+def _brief(after: Standing) -> dict[str, Any]:
+    run = after.known
+    return {"run_id": run.run_id, "state": after.state, "fence": after.lease.fence, "due_at": _due(after)}
+
+
+def _due(after: Standing) -> Any:
+    return getattr(after.known.phase, "due_at", None)
+
+
+def _refused(closing: CloseOf, refusal: Refusal) -> dict[str, Any]:
+    return {"run_id": closing.run_id, "code": refusal.code, "detail": str(refusal), **refusal.fields()}
+
+
+def _closed(desk: Desk, caller: Caller, standing: Standing, closing: CloseOf, now: Moment) -> RunDraft:
+    command = msgspec.structs.replace(closing.close, result=closing.close.result, error=closing.close.error)
+    return closed(standing, desk.presented(caller, closing.fence), command, desk.remains(standing), now)
+
+
+class _AboutWorkers:
+    """What the closes say about the workers that held the runs."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.guards: dict[str, int] = {}
+
+
+def _about_workers(
+    desk: Desk, caller: Caller, decided: Sequence[tuple[Standing, RunDraft, CloseOf]], now: Moment
+) -> _AboutWorkers:
+    about = _AboutWorkers()
+    for standing, draft, closing in decided:
+        if draft.entries and isinstance(standing.lease, Held):
+            worker_id = standing.lease.worker
+            stream, worker = worker_stream(caller.tenant, worker_id), desk.worker(caller, worker_id)
+            poison = poison_class(_error_text(closing.close.error)) if closing.close.outcome == "failed" else None
+            if stream not in about.guards and (poison is not None or worker.quarantine is not None):
+                about.guards[stream] = worker.version
+                cites = (draft.last(RunClosed),)
+                about.entries += _worker_entries(desk, stream, worker, Said(worker_id, poison, cites), now)
+    return about
+
+
+class Said(Value, frozen=True):
+    """What one close says about its worker: the poison class of its error, if it has one."""
+
+    worker_id: str
+    poison: str | None
+    cites: tuple[str, ...]
+
+
+def _worker_entries(desk: Desk, stream: str, worker: Worker, said: Said, now: Moment) -> list[Entry]:
+    if said.poison is not None:
+        blame = Blame(worker_id=said.worker_id, reason=said.poison, cites=said.cites)
+        facts = quarantine(worker, blame, now.wall, desk.timers.quarantine_s)
+    else:
+        facts = release(worker, said.worker_id, "probe", said.worker_id)
+    return [Entry(stream, fact, None) for fact in facts]
+
+
+def _error_text(error: Json) -> str:
+    """Where a poison class stands: at the start of a text error, or of an object's ``code``."""
+    value = msgspec.json.decode(error)
+    if isinstance(value, dict):
+        value = value.get("code")
+    return value if isinstance(value, str) else ""

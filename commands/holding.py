@@ -1,0 +1,228 @@
+"""What a holder does under its fence while it works: it is heard, saves, reports, and writes output.
+
+A *heartbeat* renews every lease that it lists and appends nothing. Each lease gets one of three answers: ``renewed``
+with the ttl, what is left of the slice and the instructions; ``slice_ended`` with the last ttl to save in; or
+``lost`` with the fence in force, its holder, why, and the instruction to stop. A renewal that finds no mark waits for
+the expiry that has taken it and answers from the journal.
+
+Output and partials are durable before they are acknowledged and are guarded by the lease, so nothing of a worker that
+lost its run becomes visible. A chunk that is repeated is accepted once.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from commands.desk import Caller, Desk
+from domain.lease import Held, Lease, LeaseMark, holder_of, why_lost
+from domain.refusal import InvalidCommand
+from domain.run import Absent, Run, run_stream
+from domain.standing import Standing, holder, lease_stream
+from domain.values import Json, Moment, Value
+from domain.worker import Registered, require
+from journal.registers import ChunkWrite, PartialWrite, Write, running_digest
+
+LEASES_MAX = 10_000
+SEQ_MAX = 2**53
+STREAM_MAX_CHARS = 32
+MESSAGE_MAX_CHARS = 4_000
+
+
+class Lessee(Value, frozen=True):
+    """One lease that a worker believes it holds."""
+
+    run_id: str
+    fence: int
+
+
+class Tool(Value, frozen=True, kw_only=True):
+    """A tool call of the run that began or ended."""
+
+    id: str
+    name: str
+    state: Literal["started", "ended"]
+
+
+class Progress(Value, frozen=True, kw_only=True):
+    """A sign of work, with a message for people."""
+
+    message: str
+    tool: Tool | None = None
+
+
+class Chunk(Value, frozen=True, kw_only=True):
+    """One piece of output; ``seq`` tells pieces of one attempt apart."""
+
+    seq: int
+    stream: str
+    data: str
+
+
+async def heartbeat(desk: Desk, caller: Caller, worker_id: str, leases: Sequence[Lessee]) -> list[dict[str, Any]]:
+    """One answer for each lease, in order; the worker counts as heard.
+
+    Raises:
+        WorkerUnknown: no worker is registered under this id, or it was given up; register it first.
+    """
+    if len(leases) > LEASES_MAX:
+        raise InvalidCommand(field="leases", value=len(leases), limit=f"at most {LEASES_MAX}")
+    desk.require_worker(caller, worker_id, "be heard as this worker")
+    worker = require(desk.worker(caller, worker_id), worker_id)
+    now = desk.clock()
+    desk.live.heard((caller.tenant, worker_id), now)
+    return [await _renew(desk, caller, worker, lessee, now) for lessee in leases]
+
+
+async def _renew(desk: Desk, caller: Caller, worker: Registered, lessee: Lessee, now: Moment) -> dict[str, Any]:
+    load, stream = desk.journal.streams.load, lease_stream(lessee.run_id)
+    lease: Lease = load(stream)
+    holds = _holds(lease, worker, lessee)
+    mark = desk.evidence.leases.get(lessee.run_id)
+    if holds and mark is None:
+        await desk.journal.quiet(lessee.run_id)
+        lease, now = load(stream), desk.clock()
+        holds, mark = _holds(lease, worker, lessee), desk.evidence.leases.get(lessee.run_id)
+    run: Run | Absent = load(run_stream(lessee.run_id))
+    if isinstance(run, Absent) or run.submission.tenant != caller.tenant:
+        return _lost(desk, lessee, lease, "run_unknown")
+    if not holds or not isinstance(lease, Held):
+        return _lost(desk, lessee, lease, why_lost(lease, lessee.fence))
+    if mark is not None and not mark.live(now):
+        return _lost(desk, lessee, lease, "lease_expired")
+    if mark is None:
+        mark = LeaseMark(fence=lease.fence, deadline=now.mono + lease.ttl_s, renewed_at=now.wall)
+    if lease.sliced:
+        return _sliced(desk, lessee, lease, mark, now)
+    desk.evidence.leases.renew(lessee.run_id, mark, lease.ttl_s, now)
+    return _renewed(lessee, lease, run, worker, now)
+
+
+def _holds(lease: Lease, worker: Registered, lessee: Lessee) -> bool:
+    return isinstance(lease, Held) and lease.fence == lessee.fence and lease.worker == worker.worker_id
+
+
+def _renewed(lessee: Lessee, lease: Held, run: Run, worker: Registered, now: Moment) -> dict[str, Any]:
+    left = None if lease.slice_ends_at is None else max(0.0, (lease.slice_ends_at - now.wall).total_seconds())
+    return {
+        "run_id": lessee.run_id,
+        "fence": lessee.fence,
+        "outcome": "renewed",
+        "current": lease.fence,
+        "holder": lease.worker,
+        "reason": None,
+        "ttl_s": lease.ttl_s,
+        "slice_ends_in_s": left,
+        "instructions": instructions(run, lease, worker),
+    }
+
+
+def _sliced(desk: Desk, lessee: Lessee, lease: Held, mark: LeaseMark, now: Moment) -> dict[str, Any]:
+    return {
+        "run_id": lessee.run_id,
+        "fence": lessee.fence,
+        "outcome": "slice_ended",
+        "current": lease.fence,
+        "holder": lease.worker,
+        "reason": "slice_ended",
+        "ttl_s": round(mark.deadline - now.mono, 3),
+        "slice_ends_in_s": 0.0,
+        "instructions": [],
+    }
+
+
+def _lost(desk: Desk, lessee: Lessee, lease: Lease, reason: str) -> dict[str, Any]:
+    return {
+        "run_id": lessee.run_id,
+        "fence": lessee.fence,
+        "outcome": "lost",
+        "current": lease.fence,
+        "holder": holder_of(lease),
+        "reason": reason,
+        "ttl_s": None,
+        "slice_ends_in_s": None,
+        "instructions": [stop(reason, desk.timers.kill_grace_s)],
+    }
+
+
+def stop(reason: str, within_s: float) -> dict[str, Any]:
+    """The instruction to end the run's process: asked first, killed after ``within_s`` seconds."""
+    return {"kind": "stop", "reason": reason, "data": {"stop_within_s": within_s}}
+
+
+def instructions(run: Run, lease: Held, worker: Registered) -> list[dict[str, Any]]:
+    """What the holder is asked to do; each is repeated with every renewal until it has been done."""
+    asked: list[dict[str, Any]] = []
+    if run.cancel is not None:
+        data = {"settles_at": run.cancel.settles_at, "keep_workspaces": run.cancel.keep_workspaces}
+        asked.append({"kind": "cancel", "reason": "asked_by_principal", "data": data})
+    if run.pause_asked:
+        asked.append({"kind": "pause", "reason": "asked_by_leader", "data": {}})
+    if worker.draining:
+        asked.append({"kind": "drain", "reason": "worker_draining", "data": {}})
+    for number, given in enumerate(run.answers, 1):
+        if given.fence == lease.fence:
+            data = {"number": number, "question": given.question, "answer": given.answer}
+            asked.append({"kind": "answer", "reason": "answered", "data": data})
+    return asked
+
+
+async def save_partial(desk: Desk, caller: Caller, run_id: str, fence: int | None, body: Json) -> None:
+    """Keep what the attempt has produced so far; the latest replaces the one before under the same fence.
+
+    Raises:
+        FenceLost: the fence gives no right to write; nothing of it is kept.
+    """
+
+    def prepare(standing: Standing) -> list[Write]:
+        held = _holder(desk, caller, standing, fence, "partial")
+        return [PartialWrite(run_id, held.fence, body)]
+
+    await desk.write(caller, run_id, prepare)
+
+
+async def write_output(desk: Desk, caller: Caller, run_id: str, fence: int | None, chunk: Chunk) -> None:
+    """Keep one piece of output; a ``seq`` that is recorded already is accepted and changes nothing.
+
+    Raises:
+        FenceLost: the fence gives no right to write; nothing of it is kept.
+    """
+    _check_chunk(chunk)
+    registers = desk.journal.registers
+
+    def prepare(standing: Standing) -> list[Write]:
+        held = _holder(desk, caller, standing, fence, "output")
+        if registers.seen(run_id, held.fence, chunk.seq):
+            return []
+        before = registers.output_mark(run_id, held.fence).digest
+        digest = running_digest(before, chunk.seq, chunk.stream, chunk.data)
+        return [ChunkWrite(run_id, held.fence, chunk.seq, chunk.stream, chunk.data, digest)]
+
+    await desk.write(caller, run_id, prepare)
+
+
+def _check_chunk(chunk: Chunk) -> None:
+    if not 0 <= chunk.seq <= SEQ_MAX:
+        raise InvalidCommand(field="seq", value=chunk.seq, limit=f"between 0 and {SEQ_MAX}")
+    if not 1 <= len(chunk.stream) <= STREAM_MAX_CHARS:
+        raise InvalidCommand(
+            field="stream", value=chunk.stream[: STREAM_MAX_CHARS + 1], limit=f"1 to {STREAM_MAX_CHARS} characters"
+        )
+
+
+async def progress(desk: Desk, caller: Caller, run_id: str, fence: int | None, note: Progress) -> None:
+    """The run is being worked on: renews the lease and counts as activity; nothing is appended.
+
+    Raises:
+        FenceLost: the fence gives no right to act.
+    """
+    if len(note.message) > MESSAGE_MAX_CHARS:
+        raise InvalidCommand(
+            field="message", value=note.message[:MESSAGE_MAX_CHARS], limit=f"at most {MESSAGE_MAX_CHARS} characters"
+        )
+    _holder(desk, caller, desk.standing(caller, run_id), fence, "progress")
+    desk.touch(run_id)
+
+
+def _holder(desk: Desk, caller: Caller, standing: Standing, fence: int | None, what: str) -> Held:
+    held = holder(standing, desk.presented(caller, fence))
+    desk.note_fence(fence, what)
+    return held

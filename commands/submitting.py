@@ -1,0 +1,98 @@
+"""Submitting runs: one, many at once, or again.
+
+An idempotency key in the body belongs to the tenant and queue for ever: the run's id is made from it, so the same key
+can make no second run on whatever road it comes. The same key with the same body is answered as the first time; with
+another body it is refused. A batch is one append, all or none.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from commands.desk import Caller, Desk, NotAllowed, merged
+from domain.refusal import InvalidCommand
+from domain.run import Absent, Run, run_stream
+from domain.steering import again
+from domain.steering import submit as submitted
+from domain.submission import ID_MAX_CHARS, SubmissionMismatch, Submit, check, run_id_of
+from domain.values import Moment, Value
+from journal.commit import Decision, Done, Entry
+
+BATCH_MAX = 1_000
+
+
+class Wish(Value, frozen=True, kw_only=True):
+    """One submission, and the idempotency key of its body, if it has one."""
+
+    command: Submit
+    key: str | None = None
+
+
+async def submit(desk: Desk, caller: Caller, wish: Wish) -> Done[dict[str, Any]]:
+    """The new run, or the one that the same key made before."""
+    done = await submit_many(desk, caller, (wish,))
+    done.answer = dict(done.answer["runs"][0])
+    return done
+
+
+async def submit_many(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> Done[dict[str, Any]]:
+    """The new runs in order, in one append; a run that a key made before is answered as it was then."""
+    if not 1 <= len(wishes) <= BATCH_MAX:
+        raise InvalidCommand(field="runs", value=len(wishes), limit=f"1 to {BATCH_MAX} submissions")
+    for wish in wishes:
+        _check(caller, wish)
+    ids = [_run_id(desk, caller, wish) for wish in wishes]
+
+    def decision(now: Moment) -> Decision[dict[str, Any]]:
+        entries: list[Entry] = []
+        for run_id, wish in dict(zip(ids, wishes, strict=True)).items():
+            if not _exists(desk, run_id, wish):
+                fact = submitted(run_id, caller.tenant, wish.command, now)
+                entries.append(Entry(run_stream(run_id), fact, run_id))
+                desk.journal.registers.fresh(run_id)
+        guards = merged([{entry.stream: 0} for entry in entries])
+        shown = [_answer(run_id, wish) for run_id, wish in zip(ids, wishes, strict=True)]
+        return Decision(entries, guards, {"runs": shown})
+
+    keyed = tuple(run_id for run_id, wish in zip(ids, wishes, strict=True) if wish.key is not None)
+    done = await desk.execute(caller, keyed, decision)
+    if done.position is None:
+        done.position = max(desk.journal.store.facts_of(run_id, 0, 1)[0].position for run_id in ids)
+    return done
+
+
+def _check(caller: Caller, wish: Wish) -> None:
+    check(wish.command)
+    leader = wish.command.leader_id
+    if caller.leaders is not None and leader is not None and leader not in caller.leaders:
+        raise NotAllowed(principal=caller.principal, action=f"submit as leader {leader!r}", allowed="that leader")
+    if wish.key is not None and not 1 <= len(wish.key) <= ID_MAX_CHARS * 2:
+        raise InvalidCommand(
+            field="idempotency_key", value=wish.key[: ID_MAX_CHARS * 2], limit=f"1 to {ID_MAX_CHARS * 2} characters"
+        )
+
+
+def _run_id(desk: Desk, caller: Caller, wish: Wish) -> str:
+    return desk.mint() if wish.key is None else run_id_of(caller.tenant, wish.command.queue, wish.key)
+
+
+def _exists(desk: Desk, run_id: str, wish: Wish) -> bool:
+    if wish.key is None:
+        return False
+    run: Run | Absent = desk.journal.streams.load(run_stream(run_id))
+    if isinstance(run, Absent):
+        return False
+    if run.submission.body_digest != wish.command.body_digest:
+        raise SubmissionMismatch(key=wish.key, run_id=run_id)
+    return True
+
+
+def _answer(run_id: str, wish: Wish) -> dict[str, Any]:
+    leader = None if wish.command.leader_id is None else {"connections": 0, "zero_since": None}
+    return {"run_id": run_id, "state": "queued", "leader": leader}
+
+
+async def retry(desk: Desk, caller: Caller, run_id: str) -> Done[dict[str, Any]]:
+    """A new run like this one, linked to it by ``retry_of``; the old one stays as it is."""
+    run = desk.standing(caller, run_id).known
+    desk.require_leader(caller, run, "retry this run")
+    return await submit(desk, caller, Wish(command=again(run)))

@@ -1,0 +1,114 @@
+"""Workers: they register, stay, drain, leave, and are released from quarantine."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from commands.desk import Caller, Desk
+from domain.values import Moment
+from domain.worker import (
+    Registered,
+    Worker,
+    WorkerFact,
+    WorkerUnknown,
+    detach,
+    drain,
+    leave,
+    register,
+    release,
+    require,
+    worker_stream,
+)
+from domain.worker import evolve as after
+from journal.commit import Decision, Done, Entry
+
+Decide = Callable[[Worker, Moment], Sequence[WorkerFact]]
+
+
+async def register_worker(
+    desk: Desk, caller: Caller, worker_id: str, labels: dict[str, str], slots: int
+) -> Done[dict[str, Any]]:
+    """The worker is known with these labels and slots; fewer of either only stop grants."""
+    desk.require_worker(caller, worker_id, "register this worker")
+    done = await _on_worker(desk, caller, worker_id, lambda worker, _: register(worker, worker_id, labels, slots))
+    desk.live.heard((caller.tenant, worker_id), desk.clock())
+    return done
+
+
+async def drain_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[str, Any]]:
+    """The worker is granted no more runs; what it holds goes on."""
+    desk.require_worker(caller, worker_id, "drain this worker")
+    return await _on_worker(desk, caller, worker_id, lambda worker, _: drain(worker, worker_id, caller.principal))
+
+
+async def leave_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[str, Any]]:
+    """The worker is gone for good; refused while it holds leases."""
+    desk.require_worker(caller, worker_id, "sign this worker off")
+    holding = desk.live.limits.held_by((caller.tenant, worker_id))
+    return await _on_worker(desk, caller, worker_id, lambda worker, _: leave(worker, worker_id, holding))
+
+
+async def release_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[str, Any]]:
+    """An operator ends the worker's quarantine."""
+    return await _on_worker(
+        desk, caller, worker_id, lambda worker, _: release(worker, worker_id, "operator", caller.principal)
+    )
+
+
+async def detached(desk: Desk, caller: Caller, worker_id: str) -> None:
+    """The worker's last stream was closed by its side without a goodbye: its leases get the reconnect window.
+
+    The fact comes first, then the shorter deadlines; a renewal on any road restores the full ttl. A lease whose loss
+    would spend the run's last attempt keeps its ttl.
+    """
+    window_s = desk.timers.reconnect_s
+    done = await _on_worker(desk, caller, worker_id, lambda worker, now: detach(worker, worker_id, now.wall, window_s))
+    if done.position is not None:
+        desk.live.shorten((caller.tenant, worker_id), desk.clock().mono + window_s)
+
+
+async def _on_worker(desk: Desk, caller: Caller, worker_id: str, decide: Decide) -> Done[dict[str, Any]]:
+    stream = worker_stream(caller.tenant, worker_id)
+
+    def decision(now: Moment) -> Decision[dict[str, Any]]:
+        worker = desk.worker(caller, worker_id)
+        facts = decide(worker, now)
+        for fact in facts:
+            worker = after(worker, fact)
+        guards = {stream: worker.version - len(facts)}
+        return Decision([Entry(stream, fact, None) for fact in facts], guards, _shown(desk, caller, worker_id, worker))
+
+    return await desk.execute(caller, (stream,), decision)
+
+
+def show_worker(desk: Desk, caller: Caller, worker_id: str) -> dict[str, Any]:
+    """One worker, with what it holds and when it was last heard."""
+    return _shown(desk, caller, worker_id, require(desk.worker(caller, worker_id), worker_id))
+
+
+def list_workers(desk: Desk, caller: Caller) -> list[dict[str, Any]]:
+    """The registered workers of the caller's tenant, by id."""
+    known = sorted(worker_id for tenant, worker_id in desk.live.workers if tenant == caller.tenant)
+    return [_shown(desk, caller, worker_id, desk.worker(caller, worker_id)) for worker_id in known]
+
+
+def _shown(desk: Desk, caller: Caller, worker_id: str, worker: Worker) -> dict[str, Any]:
+    key = (caller.tenant, worker_id)
+    seen = desk.evidence.worker_seen(key)
+    known = isinstance(worker, Registered)
+    quarantine = worker.quarantine
+    return {
+        "worker_id": worker_id,
+        "registered": known,
+        "labels": worker.labels if isinstance(worker, Registered) else {},
+        "slots": worker.slots if isinstance(worker, Registered) else 0,
+        "draining": isinstance(worker, Registered) and worker.draining,
+        "quarantine": quarantine,
+        "holding": desk.live.limits.held_by(key),
+        "last_seen_at": seen.wall if seen else None,
+    }
+
+
+def check_known(desk: Desk, caller: Caller, worker_id: str) -> None:
+    """Refuse a worker that is not registered."""
+    if not isinstance(desk.worker(caller, worker_id), Registered):
+        raise WorkerUnknown(worker_id)

@@ -1,0 +1,113 @@
+"""The evidence registers of an embedded node: who was seen when, in memory.
+
+A renewal, a heartbeat or an activity changes a mark here and nothing in the journal. What *follows* from a mark is
+journaled before it happens, and the fact carries the mark that it was judged by. Losing every mark is harmless: a
+mark that is missing is made as now, never read as old, so a restart gives every lease its full ttl.
+
+An expiry *takes* the mark it was judged by: while its append is under way there is no mark, so a renewal that arrives
+in between finds none, waits for the append, and answers from the journal; an append that fails puts the mark back.
+
+All durations are on the monotonic scale of ``Moment``; instants ending in ``_at`` are for people.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from domain.lease import LeaseMark
+from domain.values import Moment
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """The last sign of work on a run, and since when there has been none."""
+
+    at: datetime
+    mono: float
+
+
+class LeaseMarks:
+    """The last renewal of each held lease, by run."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, LeaseMark] = {}
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def get(self, run_id: str) -> LeaseMark | None:
+        """The mark, or None while an expiry has taken it."""
+        return self._marks.get(run_id)
+
+    def grant(self, run_id: str, fence: int, deadline: float, now: Moment) -> None:
+        """A lease was granted: its mark is new."""
+        self._marks[run_id] = LeaseMark(fence=fence, deadline=deadline, renewed_at=now.wall)
+
+    def renew(self, run_id: str, mark: LeaseMark, ttl_s: float, now: Moment) -> None:
+        """The holder was heard: the full ttl from now, on whatever road it came."""
+        self._marks[run_id] = LeaseMark(
+            fence=mark.fence, deadline=now.mono + ttl_s, renewed_at=now.wall, renewals=mark.renewals + 1
+        )
+
+    def shorten(self, run_id: str, deadline: float) -> None:
+        """The holder's last stream was closed by its side: at most until then, unless it is heard again."""
+        mark = self._marks.get(run_id)
+        if mark is not None and deadline < mark.deadline:
+            self._marks[run_id] = msgspec.structs.replace(
+                mark, deadline=deadline, detached=True, full_deadline=mark.ttl_deadline
+            )
+
+    def extend(self, run_id: str, deadline: float) -> None:
+        """The slice ended: one last ttl from then, whatever was renewed before."""
+        mark = self._marks.get(run_id)
+        if mark is not None:
+            self._marks[run_id] = msgspec.structs.replace(mark, deadline=deadline, detached=False, full_deadline=None)
+
+    def take(self, run_id: str) -> LeaseMark | None:
+        """Remove the mark that an expiry is being judged by."""
+        return self._marks.pop(run_id, None)
+
+    def put_back(self, run_id: str, mark: LeaseMark) -> None:
+        """The expiry did not happen after all."""
+        self._marks.setdefault(run_id, mark)
+
+    def drop(self, run_id: str) -> None:
+        """The lease has ended."""
+        self._marks.pop(run_id, None)
+
+
+class Evidence:
+    """All registers of one node."""
+
+    def __init__(self) -> None:
+        self.leases = LeaseMarks()
+        self._activity: dict[str, Activity] = {}
+        self._seen: dict[tuple[str, str], Moment] = {}
+
+    def active(self, run_id: str, now: Moment) -> None:
+        """An accepted output, partial, progress or effect write."""
+        self._activity[run_id] = Activity(now.wall, now.mono)
+
+    def activity(self, run_id: str) -> Activity | None:
+        """The last activity of a run, if there was one since this node started."""
+        return self._activity.get(run_id)
+
+    def forget_run(self, run_id: str) -> None:
+        """The run has ended: no mark of it is left."""
+        self._activity.pop(run_id, None)
+        self.leases.drop(run_id)
+
+    def saw_worker(self, worker: tuple[str, str], now: Moment) -> None:
+        """A worker was heard."""
+        self._seen[worker] = now
+
+    def worker_seen(self, worker: tuple[str, str]) -> Moment | None:
+        """When a worker was last heard by this node."""
+        return self._seen.get(worker)
+
+    def forget_worker(self, worker: tuple[str, str]) -> None:
+        """The worker left or is gone."""
+        self._seen.pop(worker, None)
+
+    def sizes(self) -> dict[str, int]:
+        """How many marks are kept: none is left when nothing is under way."""
+        return {"leases": len(self.leases), "activity": len(self._activity), "workers": len(self._seen)}

@@ -1,0 +1,1 @@
+"""Read models in memory, folded in the commit path: the ready queue, limits, deadlines and owners."""

@@ -1,0 +1,78 @@
+"""Bells: a claim that waits is woken when there is something for it, and nobody else is.
+
+A waiting claim stands in line under its tenant's queues with the labels of its worker. When a run becomes ready, the
+first in line whose labels suffice is woken; it looks again, and if it was cancelled in the same moment the bell is
+rung on. Being woken promises nothing, so a claim that finds nothing simply waits on.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from projections.live.cards import Labels, QueueKey, WorkerKey
+
+
+class Waiter:
+    """One waiting claim; ``woken`` is set when there may be something for it."""
+
+    __slots__ = ("has", "queues", "woken", "worker")
+
+    def __init__(self, worker: WorkerKey, queues: tuple[QueueKey, ...], labels: Labels) -> None:
+        self.worker = worker
+        self.queues = queues
+        self.has = frozenset(labels)
+        self.woken = asyncio.Event()
+
+
+class Bells:
+    """Waiting claims, first come first served."""
+
+    def __init__(self) -> None:
+        self._lines: dict[QueueKey, dict[Waiter, None]] = {}
+        self._workers: dict[WorkerKey, dict[Waiter, None]] = {}
+        self.closed = False
+
+    def join(self, waiter: Waiter) -> None:
+        """Stand in line."""
+        for queue in waiter.queues:
+            self._lines.setdefault(queue, {})[waiter] = None
+        self._workers.setdefault(waiter.worker, {})[waiter] = None
+        if self.closed:
+            waiter.woken.set()
+
+    def leave(self, waiter: Waiter) -> None:
+        """Leave the line; nothing is left behind."""
+        for queue in waiter.queues:
+            _drop(self._lines, queue, waiter)
+        _drop(self._workers, waiter.worker, waiter)
+
+    def ring(self, queue: QueueKey, labels: Labels) -> None:
+        """A run that asks for these labels is ready: wake the first that has them."""
+        for waiter in self._lines.get(queue, ()):
+            if not waiter.woken.is_set() and waiter.has.issuperset(labels):
+                waiter.woken.set()
+                return
+
+    def ring_worker(self, worker: WorkerKey) -> None:
+        """A slot of this worker is free again, or it changed: wake its claims."""
+        for waiter in self._workers.get(worker, ()):
+            waiter.woken.set()
+
+    def close(self) -> None:
+        """No more grants: wake everybody, for good."""
+        self.closed = True
+        for waiter in self._all():
+            waiter.woken.set()
+
+    def _all(self) -> Iterable[Waiter]:
+        return [waiter for line in self._workers.values() for waiter in line]
+
+    def __len__(self) -> int:
+        return len(self._all())  # type: ignore[arg-type]
+
+
+def _drop(lines: dict[tuple[str, str], dict[Waiter, None]], key: tuple[str, str], waiter: Waiter) -> None:
+    line = lines.get(key)
+    if line is not None:
+        line.pop(waiter, None)
+        if not line:
+            del lines[key]

@@ -1,0 +1,56 @@
+"""What the live index keeps of one open run: enough to queue it, match it and limit it."""
+
+from datetime import datetime
+
+import msgspec
+
+from domain.run_facts import RunSubmitted
+
+Labels = tuple[tuple[str, str], ...]
+QueueKey = tuple[str, str]
+"""(tenant, queue)."""
+WorkerKey = tuple[str, str]
+"""(tenant, worker id)."""
+ConcurrencyKey = tuple[str, str, str]
+"""(tenant, queue, key)."""
+
+
+def labels_of(labels: dict[str, str]) -> Labels:
+    """Labels in a form that can be compared and looked up."""
+    return tuple(sorted(labels.items()))
+
+
+class Card(msgspec.Struct):
+    """One open run. ``stamp`` rises whenever it is queued or taken, so that older entries in heaps are void."""
+
+    run_id: str
+    queue: QueueKey
+    labels: Labels
+    priority: int
+    key: ConcurrencyKey | None
+    order: int
+    due_at: datetime
+    stamp: int = 0
+    ready: bool = False
+    max_attempts: int = 3
+    failed_attempts: int = 0
+
+    @property
+    def rank(self) -> tuple[int, datetime, int]:
+        """High priority first, then the due instant, then submission."""
+        return (-self.priority, self.due_at, self.order)
+
+
+def card_of(fact: RunSubmitted, position: int) -> Card:
+    """The card of a run that was submitted at this position."""
+    key = fact.concurrency_key
+    return Card(
+        run_id=fact.run_id,
+        queue=(fact.tenant, fact.queue),
+        labels=labels_of(fact.labels),
+        priority=fact.priority,
+        key=None if key is None else (fact.tenant, fact.queue, key),
+        order=position,
+        due_at=fact.due_at,
+        max_attempts=fact.policy.max_attempts,
+    )

@@ -1,0 +1,147 @@
+"""Limits: who holds how many leases, and whether one more would exceed a limit in force.
+
+Leases are counted as sets, not as numbers: taking one that is counted already, or giving back one that is not, changes
+nothing. So a lease may be counted tentatively while its grant is on the way into the journal, and again when the fact
+arrives, and is given back exactly once. Reservations and leases that are kept while parked count like any other.
+
+Limits are the slots of a worker, the leases of a queue, of a concurrency key within its queue (one by default), and
+of a tenant. Lowering one revokes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from domain.claiming import LimitReached
+from domain.queue import UNCONFIGURED, QueueConfigured
+from projections.live.cards import Card, ConcurrencyKey, QueueKey, WorkerKey
+
+K = TypeVar("K")
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """One lease, and everything that it counts in."""
+
+    worker: WorkerKey
+    queue: QueueKey
+    key: ConcurrencyKey | None
+
+
+class Limits:
+    """All leases that are held, reserved or kept, and the limits on them."""
+
+    def __init__(self, tenant_max: int | None = None) -> None:
+        self.tenant_max = tenant_max
+        self._holdings: dict[str, Holding] = {}
+        self._by_worker: dict[WorkerKey, dict[str, None]] = {}
+        self._by_queue: Counter[QueueKey] = Counter()
+        self._by_key: Counter[ConcurrencyKey] = Counter()
+        self._by_tenant: Counter[str] = Counter()
+        self._queues: dict[QueueKey, QueueConfigured] = {}
+
+    def configure(self, tenant: str, fact: QueueConfigured) -> None:
+        """A queue's limits are these from now on."""
+        self._queues[tenant, fact.queue] = fact
+
+    def of_queue(self, queue: QueueKey) -> tuple[int | None, int]:
+        """(most leases of the queue or None, most leases of one key)."""
+        set_ = self._queues.get(queue)
+        if set_ is None:
+            return UNCONFIGURED.max_leases, UNCONFIGURED.max_per_key
+        return set_.max_leases, set_.max_per_key
+
+    def queues(self, tenant: str) -> Iterable[str]:
+        """The queues of a tenant that have limits or leases."""
+        named = {queue for owner, queue in self._queues if owner == tenant}
+        return named | {queue for (owner, queue), held in self._by_queue.items() if owner == tenant and held}
+
+    def take(self, card: Card, worker: WorkerKey) -> None:
+        """One lease more, for this run and worker."""
+        before = self._holdings.get(card.run_id)
+        if before is not None:
+            if before.worker == worker:
+                return
+            self.give(card.run_id)
+        self._holdings[card.run_id] = Holding(worker, card.queue, card.key)
+        self._by_worker.setdefault(worker, {})[card.run_id] = None
+        self._by_queue[card.queue] += 1
+        self._by_tenant[card.queue[0]] += 1
+        if card.key is not None:
+            self._by_key[card.key] += 1
+
+    def give(self, run_id: str) -> Holding | None:
+        """One lease less; what it had counted in, if it was counted."""
+        holding = self._holdings.pop(run_id, None)
+        if holding is None:
+            return None
+        held = self._by_worker[holding.worker]
+        del held[run_id]
+        if not held:
+            del self._by_worker[holding.worker]
+        _less(self._by_queue, holding.queue)
+        _less(self._by_tenant, holding.queue[0])
+        if holding.key is not None:
+            _less(self._by_key, holding.key)
+        return holding
+
+    def held_by(self, worker: WorkerKey) -> list[str]:
+        """The runs whose leases this worker holds, has reserved or keeps."""
+        return list(self._by_worker.get(worker, ()))
+
+    def count(self, worker: WorkerKey) -> int:
+        """How many slots of the worker are used."""
+        return len(self._by_worker.get(worker, ()))
+
+    def queue_count(self, queue: QueueKey) -> int:
+        """How many leases the queue has."""
+        return self._by_queue[queue]
+
+    def total(self) -> int:
+        """How many leases there are."""
+        return len(self._holdings)
+
+    def queue_full(self, queue: QueueKey) -> bool:
+        """Whether the queue, or its tenant, may have no more leases."""
+        most = self.of_queue(queue)[0]
+        if most is not None and self._by_queue[queue] >= most:
+            return True
+        return self.tenant_max is not None and self._by_tenant[queue[0]] >= self.tenant_max
+
+    def key_full(self, key: ConcurrencyKey | None) -> bool:
+        """Whether the concurrency key may have no more leases."""
+        return key is not None and self._by_key[key] >= self.of_queue(key[:2])[1]
+
+    def refuse_one_more(self, card: Card, worker: WorkerKey, slots: int) -> None:
+        """Refuse a grant that would exceed a limit, naming it; a lease that is counted already is no more.
+
+        Raises:
+            LimitReached: slots, max_leases, max_per_key or tenant_max_leases.
+        """
+        before = self._holdings.get(card.run_id)
+        if before is not None:
+            self.give(card.run_id)
+        try:
+            self._refuse(card, worker, slots)
+        finally:
+            if before is not None:
+                self.take(card, before.worker)
+
+    def _refuse(self, card: Card, worker: WorkerKey, slots: int) -> None:
+        if self.count(worker) >= slots:
+            raise LimitReached(limit="slots", value=slots, subject=worker[1])
+        most, per_key = self.of_queue(card.queue)
+        if most is not None and self._by_queue[card.queue] >= most:
+            raise LimitReached(limit="max_leases", value=most, subject=card.queue[1])
+        if card.key is not None and self._by_key[card.key] >= per_key:
+            raise LimitReached(limit="max_per_key", value=per_key, subject=card.key[2])
+        tenant = card.queue[0]
+        if self.tenant_max is not None and self._by_tenant[tenant] >= self.tenant_max:
+            raise LimitReached(limit="tenant_max_leases", value=self.tenant_max, subject=tenant)
+
+
+def _less(counter: Counter[K], key: K) -> None:
+    counter[key] -= 1
+    if counter[key] <= 0:
+        del counter[key]
