@@ -8,16 +8,24 @@ lease has one entry at the earliest deadline it may have, and is entered again, 
 from heapq import heappop, heappush
 from typing import Literal, NamedTuple
 
-Kind = Literal["lease", "slice", "reservation", "cancel", "worker", "quarantine"]
+Kind = Literal["slice", "reservation", "lease", "cancel", "worker", "quarantine"]
+KINDS: tuple[Kind, ...] = ("slice", "reservation", "lease", "cancel", "worker", "quarantine")
+"""In the order in which what falls due at one instant is taken: a slice ends before its lease does."""
 
 
 class Due(NamedTuple):
     """Something that falls due: ``subject`` is a run or a worker, ``mark`` tells one occasion from the next."""
 
     mono: float
+    rank: int
     kind: Kind
     subject: tuple[str, ...]
     mark: str
+
+
+def due(mono: float, kind: Kind, subject: tuple[str, ...], mark: str) -> Due:
+    """A reminder at this moment."""
+    return Due(mono, KINDS.index(kind), kind, subject, mark)
 
 
 class Deadlines:
@@ -30,11 +38,11 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, due: Due) -> None:
+    def add(self, reminder: Due) -> None:
         """Remind at that moment."""
-        if due not in self._known:
-            self._known.add(due)
-            heappush(self._heap, due)
+        if reminder not in self._known:
+            self._known.add(reminder)
+            heappush(self._heap, reminder)
 
     def next(self) -> float | None:
         """The moment of the next reminder, in monotonic seconds."""
@@ -42,9 +50,9 @@ class Deadlines:
 
     def pop_due(self, mono: float, limit: int) -> list[Due]:
         """At most ``limit`` reminders that are due, earliest first; they are forgotten here."""
-        due: list[Due] = []
-        while self._heap and self._heap[0].mono <= mono and len(due) < limit:
+        popped: list[Due] = []
+        while self._heap and self._heap[0].mono <= mono and len(popped) < limit:
             reminder = heappop(self._heap)
             self._known.discard(reminder)
-            due.append(reminder)
-        return due
+            popped.append(reminder)
+        return popped

@@ -55,7 +55,7 @@ from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
 from projections.live.cards import Card, WorkerKey, card_of
-from projections.live.deadlines import Deadlines, Due
+from projections.live.deadlines import Deadlines, Due, Kind, due
 from projections.live.limits import Limits
 from projections.live.ready import Ready
 
@@ -81,10 +81,10 @@ class Live:
         self._tokens: dict[str, str] = {}
         self._replayed: dict[tuple[str, ...], Due] | None = {}
 
-    def fold(self, facts: Iterable[Recorded], at: Moment) -> None:
-        """Take over facts that have become durable, in order."""
+    def fold(self, facts: Iterable[Recorded], mono: float) -> None:
+        """Take over facts that have become durable, in order; ``mono`` is now."""
         for recorded in facts:
-            self.fold_one(recorded, at)
+            self.fold_one(recorded, Moment(recorded.meta.recorded_at, mono))
         self.on_deadline()
 
     def fold_one(self, recorded: Recorded, at: Moment) -> None:
@@ -109,26 +109,27 @@ class Live:
         replayed, self._replayed = self._replayed or {}, None
         for card in [card for card in self.cards.values() if card.ready]:
             self.ready.offer(card, card.due_at, now.wall)
-        for due in replayed.values():
-            self.deadlines.add(due)
+        for reminder in replayed.values():
+            self.deadlines.add(reminder)
         for run_id, (ttl_s, fence) in self._held.items():
             self._evidence.leases.grant(run_id, fence, now.mono + ttl_s, now)
-            self._remind("lease", now.mono + ttl_s, (run_id,), str(fence))
+            self.remind("lease", now.mono + ttl_s, (run_id,), str(fence))
         for worker in self.workers:
             self.heard(worker, now)
 
     def heard(self, worker: WorkerKey, now: Moment) -> None:
         """A worker was heard; it is looked for again when it may be gone."""
         if self._evidence.worker_seen(worker) is None:
-            self._remind("worker", now.mono + self._worker_gone_s, worker, "")
+            self.remind("worker", now.mono + self._worker_gone_s, worker, "")
         self._evidence.saw_worker(worker, now)
 
-    def _remind(self, kind: object, mono: float, subject: tuple[str, ...], mark: str) -> None:
-        due = Due(mono, kind, subject, mark)  # type: ignore[arg-type]
+    def remind(self, kind: Kind, mono: float, subject: tuple[str, ...], mark: str) -> None:
+        """Have the policies look at this subject at that moment."""
+        reminder = due(mono, kind, subject, mark)
         if self._replayed is None:
-            self.deadlines.add(due)
+            self.deadlines.add(reminder)
         elif kind != "lease":
-            self._replayed[(due.kind, *subject)] = due
+            self._replayed[(kind, *subject)] = reminder
 
     def _run(self, run_id: str, fact: RunFact, recorded: Recorded, at: Moment) -> None:
         if isinstance(fact, RunSubmitted):
@@ -155,7 +156,7 @@ class Live:
                 self._withdraw(card)
             case CancelRequested():
                 mono = at.mono + (fact.settles_at - at.wall).total_seconds()
-                self._remind("cancel", mono, (card.run_id,), "")
+                self.remind("cancel", mono, (card.run_id,), "")
             case RunSettled() | VerdictRendered():
                 self._end(card)
             case _:
@@ -194,7 +195,7 @@ class Live:
                 self.reservations[fact.token] = run_id
                 self._tokens[run_id] = fact.token
                 mono = at.mono + (fact.lapses_at - at.wall).total_seconds()
-                self._remind("reservation", mono, (run_id,), fact.token)
+                self.remind("reservation", mono, (run_id,), fact.token)
             case ReservationCancelled() | ReservationLapsed():
                 self._freed(run_id, at, requeue=True)
             case LeaseExpired() | LeaseReleased() | LeaseRevoked():
@@ -209,10 +210,10 @@ class Live:
         self._taken(run_id, fact.worker)
         self._held[run_id] = (fact.ttl_s, fact.fence)
         self._evidence.leases.grant(run_id, fact.fence, at.mono + fact.ttl_s, at)
-        self._remind("lease", at.mono + fact.ttl_s, (run_id,), str(fact.fence))
+        self.remind("lease", at.mono + fact.ttl_s, (run_id,), str(fact.fence))
         if fact.slice_ends_at is not None:
             mono = at.mono + (fact.slice_ends_at - at.wall).total_seconds()
-            self._remind("slice", mono, (run_id,), str(fact.fence))
+            self.remind("slice", mono, (run_id,), str(fact.fence))
 
     def _taken(self, run_id: str, worker_id: str) -> None:
         card = self.cards.get(run_id)
@@ -251,7 +252,7 @@ class Live:
         held = self._held.get(run_id)
         if held is not None:
             self._evidence.leases.extend(run_id, at.mono + held[0])
-            self._remind("lease", at.mono + held[0], (run_id,), str(held[1]))
+            self.remind("lease", at.mono + held[0], (run_id,), str(held[1]))
 
     def _worker(self, worker: WorkerKey, fact: WorkerFact, at: Moment) -> None:
         match fact:
@@ -265,7 +266,7 @@ class Live:
             case WorkerQuarantined():
                 self.cooled.discard(worker)
                 mono = at.mono + (fact.until - at.wall).total_seconds()
-                self._remind("quarantine", mono, worker, fact.until.isoformat())
+                self.remind("quarantine", mono, worker, fact.until.isoformat())
             case WorkerReleased():
                 self.cooled.discard(worker)
                 self.bells.ring_worker(worker)
@@ -296,5 +297,5 @@ class Live:
             card, held = self.cards.get(run_id), self._held.get(run_id)
             if card is not None and held is not None and card.failed_attempts + 1 < card.max_attempts:
                 self._evidence.leases.shorten(run_id, deadline)
-                self._remind("lease", deadline, (run_id,), str(held[1]))
+                self.remind("lease", deadline, (run_id,), str(held[1]))
         self.on_deadline()

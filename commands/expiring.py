@@ -1,0 +1,95 @@
+"""What the process manager asks for when something falls due: each command reads again and may find nothing to do.
+
+An expiry takes the evidence mark that it is judged by before its append and puts it back if the append fails, so that
+a renewal in between is either before the expiry, or is answered by it; never both.
+"""
+
+from collections.abc import Callable
+
+from commands.desk import Caller, Desk, entries_of, system_caller
+from domain.claiming import lapse
+from domain.handing import end_slice, expire
+from domain.lease import LeaseMark
+from domain.settling import cancel_due
+from domain.standing import RunDraft, Standing
+from domain.values import Moment
+from domain.worker import gone, worker_stream
+from journal.commit import Decision, Entry
+
+
+async def expire_lease(desk: Desk, run_id: str) -> bool:
+    """Journal that the run's lease is over, if it is, and what follows; whether it was."""
+    taken: list[LeaseMark] = []
+
+    def put_back() -> None:
+        while taken:
+            desk.evidence.leases.put_back(run_id, taken.pop())
+
+    def decide(standing: Standing, now: Moment) -> RunDraft:
+        draft = expire(standing, desk.remains(standing), now)
+        mark = desk.evidence.leases.take(run_id) if draft.entries else None
+        if mark is not None:
+            taken.append(mark)
+        return draft
+
+    try:
+        return await _on_due(desk, run_id, decide, before=put_back)
+    except BaseException:
+        put_back()
+        raise
+
+
+async def end_slice_of(desk: Desk, run_id: str, fence: int) -> bool:
+    """Journal that the holder has held the lease for its slice."""
+
+    def decide(standing: Standing, _: Moment) -> RunDraft:
+        return end_slice(standing) if standing.lease.fence == fence else standing.draft()
+
+    return await _on_due(desk, run_id, decide)
+
+
+async def lapse_reservation(desk: Desk, run_id: str, token: str) -> bool:
+    """Journal that a reservation was not bound in time; the run is queued as it was."""
+    return await _on_due(desk, run_id, lambda standing, _: lapse(standing, token))
+
+
+async def settle_cancel(desk: Desk, run_id: str) -> bool:
+    """Settle a run whose cancel was asked for and whose grace has passed."""
+    return await _on_due(desk, run_id, lambda standing, now: cancel_due(standing, desk.remains(standing), now))
+
+
+async def _on_due(
+    desk: Desk,
+    run_id: str,
+    decide: Callable[[Standing, Moment], RunDraft],
+    before: Callable[[], None] = lambda: None,
+) -> bool:
+    card = desk.live.cards.get(run_id)
+    if card is None:
+        return False
+    caller = system_caller(card.queue[0])
+
+    def decision(now: Moment) -> Decision[None]:
+        before()
+        standing = desk.standing(caller, run_id)
+        return Decision(entries_of(decide(standing, now).entries, run_id), standing.versions, None)
+
+    done = await desk.execute(caller, (run_id,), decision)
+    return done.position is not None
+
+
+async def give_up_worker(desk: Desk, tenant: str, worker_id: str) -> bool:
+    """Journal that a worker is gone: unheard for too long, with no lease of it live."""
+    caller: Caller = system_caller(tenant)
+    stream = worker_stream(tenant, worker_id)
+
+    def decision(now: Moment) -> Decision[None]:
+        worker, seen = desk.worker(caller, worker_id), desk.evidence.worker_seen((tenant, worker_id))
+        away_s = now.mono - seen.mono if seen is not None else 0.0
+        holding = desk.live.limits.count((tenant, worker_id))
+        due = seen is not None and away_s >= desk.timers.worker_gone_s and not holding
+        facts = gone(worker, worker_id, seen.wall) if due and seen is not None else []
+        return Decision([Entry(stream, fact, None) for fact in facts], {stream: worker.version}, None)
+
+    done = await desk.execute(caller, (stream,), decision)
+    return done.position is not None

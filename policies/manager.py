@@ -1,0 +1,121 @@
+"""The process manager's loop: wait until something falls due, let its policy react, carry out the command.
+
+A failing command never stops the loop: it is logged and counted, its first error stays in ``/healthz`` until the same
+promise is kept again or an operator acknowledges it, and the reminder is set again a little later. Commands run side
+by side, at most ``SIDE_BY_SIDE`` at a time.
+
+``step`` does everything that is due now and is what tests and the simulator drive; ``run`` calls it in real time.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from functools import partial
+
+from commands.desk import Desk
+from domain.values import Moment
+from policies import (
+    cool_down,
+    end_slices,
+    expire_leases,
+    give_up_workers,
+    lapse_reservations,
+    retry_when_due,
+    settle_cancels,
+)
+from policies.reaction import Again, Do, Policy, Scene
+from projections.live.deadlines import Due, Kind
+
+SIDE_BY_SIDE = 64
+BATCH = 1_000
+RETRY_S = 1.0
+"""How long a command that failed waits before it is tried again."""
+LONGEST_SLEEP_S = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class Manager:
+    """Keeps the promises of one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.counts: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.first_error: str | None = None
+        self._failing: str | None = None
+        self._wake = asyncio.Event()
+        self._policies: dict[Kind, Policy] = {
+            "lease": expire_leases.react,
+            "slice": end_slices.react,
+            "reservation": lapse_reservations.react,
+            "cancel": settle_cancels.react,
+            "worker": partial(give_up_workers.react, gone_s=desk.timers.worker_gone_s),
+            "quarantine": cool_down.react,
+        }
+        desk.live.on_deadline = self._wake.set
+
+    async def run(self) -> None:
+        """Keep the promises until cancelled."""
+        while True:
+            try:
+                self._wake.clear()
+                if not await self.step():
+                    await self._sleep()
+            except Exception as error:  # noqa: BLE001  (the loop goes on, whatever happens)
+                self._failed("process_manager", error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _sleep(self) -> None:
+        try:
+            async with asyncio.timeout(self.next_in_s(self.desk.clock())):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def next_in_s(self, now: Moment) -> float:
+        """Seconds until something may be due; at most ``LONGEST_SLEEP_S``."""
+        mono = self.desk.live.deadlines.next()
+        deadline_s = None if mono is None else max(0.0, mono - now.mono)
+        waits = [LONGEST_SLEEP_S, deadline_s, retry_when_due.next_in_s(self.desk.live, now)]
+        return min(wait for wait in waits if wait is not None)
+
+    async def step(self) -> int:
+        """Do what is due now; how much there was."""
+        desk, now = self.desk, self.desk.clock()
+        offered = retry_when_due.offer_due(desk.live, now)
+        due = desk.live.deadlines.pop_due(now.mono, BATCH)
+        scene = Scene(desk.live, desk.evidence, now)
+        todo = [(reminder, do) for reminder in due if (do := self._react(reminder, scene)) is not None]
+        for at in range(0, len(todo), SIDE_BY_SIDE):
+            await asyncio.gather(*(self._carry_out(*each) for each in todo[at : at + SIDE_BY_SIDE]))
+        return offered + len(due)
+
+    def _react(self, reminder: Due, scene: Scene) -> Do | None:
+        reaction = self._policies[reminder.kind](reminder, scene)
+        if isinstance(reaction, Again):
+            self.desk.live.remind(reminder.kind, reaction.mono, reminder.subject, reminder.mark)
+            return None
+        return reaction
+
+    async def _carry_out(self, reminder: Due, do: Do) -> None:
+        try:
+            await do.command(self.desk)
+        except Exception as error:  # noqa: BLE001  (one promise that fails must not cost the others)
+            self._failed(do.name, error)
+            again = self.desk.clock().mono + RETRY_S
+            self.desk.live.remind(reminder.kind, again, reminder.subject, reminder.mark)
+            return
+        self.counts[do.name] += 1
+        if self._failing == do.name:
+            self.acknowledge()
+
+    def _failed(self, name: str, error: Exception) -> None:
+        log.exception("promise %s failed and will be tried again", name)
+        self.failures[name] += 1
+        if self.first_error is None:
+            self.first_error, self._failing = f"{name}: {error!r}", name
+
+    def acknowledge(self) -> None:
+        """An operator has seen the first error, or it has cleared by itself."""
+        self.first_error = self._failing = None
