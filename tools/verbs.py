@@ -5,12 +5,14 @@ here rather than a riddle there.
 """
 
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import click
 import typer
 
-from jackline.cli.main import app
+from jackline.cli.main import GROUP, app
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "command-line.md"
 OPENING = """\
@@ -25,11 +27,18 @@ Every verb takes its options after its name, or from the environment where a var
 
 def render() -> str:
     """The document, one section per verb, in alphabetical order."""
-    root = typer.main.get_command(app)
     lines = [OPENING.rstrip()]
-    for path, command in sorted(verbs(root, "jackline")):
+    for path, command in sorted(every_verb()):
         lines += ["", f"## `{path}`", "", _help(path, command), *_parameters(command)]
     return "\n".join(lines) + "\n"
+
+
+def every_verb() -> Iterator[tuple[str, click.Command]]:
+    """Every verb of the client, and those that the service adds, as it defines them."""
+    added = {f"jackline {point.name}": _command(point.load()) for point in metadata.entry_points(group=GROUP)}
+    yield from ((path, command) for path, command in verbs(_command(app), "jackline") if path not in added)
+    for path, command in added.items():
+        yield from verbs(command, path)
 
 
 def verbs(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -40,6 +49,15 @@ def verbs(command: click.Command, path: str) -> Iterator[tuple[str, click.Comman
     for name, inner in command.commands.items():
         if not inner.hidden:
             yield from verbs(inner, f"{path} {name}")
+
+
+def _command(value: Any) -> click.Command:
+    """What an application or a plain function with options is on the command line."""
+    if isinstance(value, typer.Typer):
+        return typer.main.get_command(value)
+    single = typer.Typer(add_completion=False)
+    single.command()(value)
+    return typer.main.get_command(single)
 
 
 def _help(path: str, command: click.Command) -> str:
