@@ -22,7 +22,8 @@ $(STAMP): constraints.txt pyproject.toml client/pyproject.toml
 	@python=$$(PYTHON='$(PYTHON)' tools/find-python) && \
 		{ [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./client
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		-e . -e ./client
 	@touch $@
 
 demo: setup ## show it on real work: three runs, a worker killed with -9, another that continues

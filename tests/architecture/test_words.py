@@ -19,14 +19,14 @@ WORDS = (
 )  # fmt: skip
 SYNONYMS = {
     "job": "run", "jobs": "run", "task": "run", "tasks": "run", "event": "fact", "events": "fact", "term": "fence",
-    "generation": "fence", "lessee": "worker", "executor": "worker",
+    "generation": "fence", "executor": "worker",
 }  # fmt: skip
 # Parts of names that a library or a protocol chose: its stored events and its recorder's methods.
 THEIRS = re.compile(
     r"(stored|domain|insert|select|insert_stored)_events?|events_table|create_task|StoredEvents?|DomainEvents?"
 )
 # Modules that speak to a library or in a protocol whose own word is `event`, and to nobody else.
-BORDERS = ("journal/mapper.py", "journal/store.py", "/sse.py", "/streams.py")
+BORDERS = ("journal/mapper.py", "journal/store.py", "journal/memory.py", "/sse.py", "/streams.py")
 PROSE_THEIRS = re.compile(
     r"`[^`]*`|event[- ]sourc\w+|event[- ]loop|server-sent events?|eventsourcing|in terms of|asyncio task",
     re.IGNORECASE,
