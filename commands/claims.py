@@ -21,6 +21,7 @@ from domain.decider import Draft
 from domain.lease import Held, ReservationLost, Vacant
 from domain.refusal import InvalidCommand, Refusal
 from domain.run import run_stream
+from domain.run_facts import Work
 from domain.standing import Standing, lease_stream
 from domain.values import Moment, Value
 from domain.worker import Registered, may_be_granted, worker_stream
@@ -116,7 +117,7 @@ def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picked: list[str], now: 
         picked.append(run_id)
         standing = desk.standing(caller, run_id)
         try:
-            draft = claimed(standing, _to(desk, ask, "queue"), desk.work(standing), now)
+            draft = claimed(standing, _to(desk, ask, "queue"), _work(desk, standing), now)
         except Refusal as refusal:  # the index and the journal disagree about this run: leave it to the journal
             log.error("run %s was picked and refused: %s", run_id, refusal)
             desk.live.give_back(picked.pop())
@@ -199,7 +200,7 @@ async def claim_run(desk: Desk, caller: Caller, run_id: str, worker_id: str) -> 
     def decision(now: Moment) -> Decision[dict[str, Any]]:
         _give_back(desk, picked)
         worker, standing = _grantable(desk, caller, worker_id), desk.standing(caller, run_id)
-        draft = claimed(standing, Grant(worker=worker_id, cause="id"), desk.work(standing), now)
+        draft = claimed(standing, Grant(worker=worker_id, cause="id"), _work(desk, standing), now)
         _take_by_id(desk, worker, standing, picked, key)
         guards = merged([standing.versions, {worker_stream(caller.tenant, worker_id): worker.version}])
         return Decision(entries_of(draft.entries, run_id), guards, _shown(desk, standing, draft))
@@ -222,6 +223,11 @@ def _take_by_id(desk: Desk, worker: Registered, standing: Standing, picked: list
         desk.live.ready.withdraw(card)
         desk.live.limits.take(card, key)
         picked.append(standing.run_id)
+
+
+def _work(desk: Desk, standing: Standing) -> Work:
+    """What the attempt that may be taken over from has produced; nothing when there is none."""
+    return desk.work(standing) if isinstance(standing.lease, Held) else Work()
 
 
 def _shown(desk: Desk, standing: Standing, draft: Draft) -> dict[str, Any]:

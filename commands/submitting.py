@@ -48,7 +48,7 @@ async def submit_many(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> Don
             if not _exists(desk, run_id, wish):
                 fact = submitted(run_id, caller.tenant, wish.command, now)
                 entries.append(Entry(run_stream(run_id), fact, run_id))
-                desk.journal.registers.fresh(run_id)
+                desk.expect_new(run_id)
         guards = merged([{entry.stream: 0} for entry in entries])
         shown = [_answer(run_id, wish) for run_id, wish in zip(ids, wishes, strict=True)]
         return Decision(entries, guards, {"runs": shown})

@@ -114,9 +114,12 @@ class Registers:
         self._limit = cached_runs
         self._marks: dict[str, dict[int, OutputMark]] = {}
         self._partials: dict[str, PartialRow | None] = {}
+        self._silent: dict[str, None] = {}
 
     def output_mark(self, run_id: str, fence: int) -> OutputMark:
         """The mark of an attempt's output; the zero mark if it has none."""
+        if run_id in self._silent:
+            return NO_OUTPUT
         marks = self._marks.get(run_id)
         if marks is not None and fence in marks:
             return marks[fence]
@@ -141,13 +144,15 @@ class Registers:
         return row
 
     def fresh(self, run_id: str) -> None:
-        """Note that a run is new, so that its first look-up need not ask storage."""
+        """Note that a run is new, so that its first look-ups need not ask storage."""
         _remember(self._partials, run_id, None, self._limit)
+        _remember(self._silent, run_id, None, self._limit)
 
     def forget(self, run_id: str) -> None:
         """Drop what is cached about a run."""
         self._partials.pop(run_id, None)
         self._marks.pop(run_id, None)
+        self._silent.pop(run_id, None)
 
     def apply(self, writes: Iterable[Write]) -> None:
         """Take over what has become durable."""
@@ -163,6 +168,7 @@ class Registers:
             self.forget(write.run_id)
 
     def _apply_chunk(self, write: ChunkWrite) -> None:
+        self._silent.pop(write.run_id, None)
         marks = self._marks.get(write.run_id)
         if marks is not None and write.fence in marks:
             marks[write.fence] = after_chunk(marks[write.fence], write)

@@ -51,6 +51,10 @@ class Streams:
             del states[next(iter(states))]
         return state
 
+    def fresh(self, stream: str) -> None:
+        """Note that a stream has no facts yet, so that its first look-up need not ask storage."""
+        self._states.setdefault(stream, self._folds[prefix_of(stream)].initial)
+
     def _read(self, stream: str) -> Any:
         initial, evolve = self._folds[prefix_of(stream)]
         state = initial
