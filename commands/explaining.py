@@ -1,0 +1,88 @@
+"""Explaining a run: why it is as it is, and, when it is queued and nobody takes it, what stands in the way."""
+
+from collections import deque
+from typing import Any
+
+from commands.desk import Caller, Desk
+from domain.run import Queued
+from domain.standing import Standing
+from domain.values import Moment
+from domain.worker import Registered, Worker, worker_stream
+from journal.mapper import Recorded
+from projections.live.cards import Card, QueueKey
+from projections.why import Case, why
+
+FACTS_MAX = 10_000
+"""Facts of one run that an explanation looks at: the latest ones, and the submission."""
+
+
+def explain(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
+    """State, the facts that led to it, evidence, fence, clocks and what happens next.
+
+    Raises:
+        RunUnknown: there is none under this id in the caller's tenant.
+    """
+    standing, now = desk.standing(caller, run_id), desk.clock()
+    activity = desk.evidence.activity(run_id)
+    active_at = activity.at if activity else None
+    case = Case(now=now, blocked=blocked(desk, standing, now), last_activity_at=active_at, quiet_since=active_at)
+    return why(standing, _facts(desk, run_id), case)
+
+
+def _facts(desk: Desk, run_id: str) -> list[Recorded]:
+    facts = desk.journal.store.facts_of(run_id, 0, FACTS_MAX)
+    kept, page = deque(facts, maxlen=FACTS_MAX), facts
+    while len(page) == FACTS_MAX:
+        page = desk.journal.store.facts_of(run_id, page[-1].position, FACTS_MAX)
+        kept.extend(page)
+    return list(kept) if kept[0] is facts[0] else [facts[0], *kept]
+
+
+def blocked(desk: Desk, standing: Standing, now: Moment) -> str | None:
+    """What keeps a queued, due run from being granted, in a few words; None when nothing does."""
+    card, phase = desk.live.cards.get(standing.run_id), standing.known.phase
+    if card is None or not isinstance(phase, Queued) or standing.state != "queued" or phase.due_at > now.wall:
+        return None
+    return _limit(desk, card) or _workers(desk, card) or _ahead(desk, card)
+
+
+def _limit(desk: Desk, card: Card) -> str | None:
+    limits, queue = desk.live.limits, card.queue[1]
+    most, per_key = limits.of_queue(card.queue)
+    if most is not None and limits.queue_count(card.queue) >= most:
+        return f"queue {queue!r} has reached its limit of {most} leases"
+    if card.key is not None and limits.key_full(card.key):
+        return f"concurrency key {card.key[2]!r} has reached its limit of {per_key} leases in queue {queue!r}"
+    if limits.queue_full(card.queue):
+        return f"tenant {card.queue[0]!r} has reached its limit of {limits.tenant_max} leases"
+    return None
+
+
+def _workers(desk: Desk, card: Card) -> str | None:
+    tenant = card.queue[0]
+    known = [desk.journal.streams.load(worker_stream(*worker)) for worker in desk.live.workers if worker[0] == tenant]
+    if not known:
+        return "no worker is registered"
+    able = [worker for worker in known if _has_labels(worker, card)]
+    if not able:
+        return f"no registered worker has the labels {dict(card.labels)!r}"
+    willing = [worker for worker in able if not worker.draining and worker.quarantine is None]
+    if not willing:
+        return "every worker that has its labels is draining or quarantined"
+    if all(desk.live.limits.count((tenant, worker.worker_id)) >= worker.slots for worker in willing):
+        return "every worker that has its labels has all its slots in use"
+    return None
+
+
+def _has_labels(worker: Worker, card: Card) -> bool:
+    return isinstance(worker, Registered) and all(worker.labels.get(name) == value for name, value in card.labels)
+
+
+def _ahead(desk: Desk, card: Card) -> str | None:
+    ahead = _position(desk, card.queue, card)
+    return f"{ahead} runs of its queue come before it" if ahead else None
+
+
+def _position(desk: Desk, queue: QueueKey, card: Card) -> int:
+    others = (other for other in desk.live.cards.values() if other.queue == queue and other.ready)
+    return sum(1 for other in others if other.rank < card.rank)
