@@ -33,6 +33,7 @@ RUN = "r1"
 Decide = Callable[[Standing, Remains, Moment], RunDraft]
 Told = Fact | Iterable["Told"]
 R = TypeVar("R", bound=Refusal)
+F = TypeVar("F", bound=Fact)
 
 
 def noon(seconds: float = 0.0) -> datetime:
@@ -73,22 +74,23 @@ class Given:
         heard = LeaseMark(
             fence=mark.fence, deadline=NOON.mono + at + held.ttl_s, renewed_at=noon(at), renewals=mark.renewals + 1
         )
-        return self._marked(heard)
+        return self.marked(heard)
 
     def detached(self, at: float, window_s: float = 1.0) -> "Given":
         """The same, the holder's last stream having been closed by its side at that second."""
         mark = self.standing.mark
         assert mark is not None
         deadline = min(mark.deadline, NOON.mono + at + window_s)
-        return self._marked(
+        return self.marked(
             msgspec.structs.replace(mark, deadline=deadline, detached=True, full_deadline=mark.ttl_deadline)
         )
 
     def unmarked(self) -> "Given":
         """The same, the evidence register having been lost."""
-        return self._marked(None)
+        return self.marked(None)
 
-    def _marked(self, mark: LeaseMark | None) -> "Given":
+    def marked(self, mark: LeaseMark | None) -> "Given":
+        """The same with this mark in the evidence register."""
         return Given(msgspec.structs.replace(self.standing, mark=mark), self.remains)
 
     def when(self, decide: Decide, at: float = 0.0) -> "Outcome":
@@ -152,7 +154,7 @@ class Outcome:
         assert isinstance(self._refusal, kind), repr(self._refusal)
         return self._refusal
 
-    def fact(self, kind: type[Fact]) -> Fact:
+    def fact(self, kind: type[F]) -> F:
         """The one fact of this kind among those that follow."""
         (found,) = [fact for fact in self.facts if isinstance(fact, kind)]
         return found
