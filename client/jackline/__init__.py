@@ -12,6 +12,7 @@ from jackline._async.client import AsyncClient
 from jackline._sync.client import Client
 from jackline.address import Address, Misplaced
 from jackline.errors import (
+    EffectFrozen,
     FenceLost,
     Forbidden,
     Garbled,
@@ -21,16 +22,17 @@ from jackline.errors import (
     LeaseHeld,
     LeasesHeld,
     NotFound,
-    NotParked,
     Problem,
     RateLimited,
     ReadModelBehind,
+    ReservationLost,
     RunPaused,
     RunSettled,
     Unauthorised,
     Unknown,
     WorkerUnfit,
     WorkerUnknown,
+    WrongState,
 )
 from jackline.lease import Trust
 from jackline.models import (
@@ -55,6 +57,9 @@ from jackline.models import (
     WorkerInfo,
 )
 from jackline.retrying import Retry
+from jackline.worker.handlers import Worker
+from jackline.worker.held import LeaseLost
+from jackline.worker.heldrun import EffectAmbiguous, EffectMismatch, HeldRun, Parked
 
 __version__ = "0.1.0"
 
@@ -66,29 +71,35 @@ __all__ = [
     "Claim",
     "Client",
     "Effect",
+    "EffectAmbiguous",
     "EffectAnswer",
+    "EffectFrozen",
+    "EffectMismatch",
     "Fact",
     "Facts",
     "FenceLost",
     "Forbidden",
     "Garbled",
+    "HeldRun",
     "IdempotencyMismatch",
     "Instruction",
     "Invalid",
     "JacklineError",
     "Key",
     "LeaseHeld",
+    "LeaseLost",
     "LeaseRef",
     "LeasesHeld",
     "Misplaced",
     "NotFound",
-    "NotParked",
     "Page",
+    "Parked",
     "Problem",
     "RateLimited",
     "ReadModelBehind",
     "Renewal",
     "Reservation",
+    "ReservationLost",
     "Retry",
     "Run",
     "RunPaused",
@@ -100,7 +111,9 @@ __all__ = [
     "Unknown",
     "Who",
     "Why",
+    "Worker",
     "WorkerInfo",
     "WorkerUnfit",
     "WorkerUnknown",
+    "WrongState",
 ]

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 if sys.platform == "linux":
 
@@ -27,6 +28,11 @@ else:
     def monotonic() -> float:
         """Seconds on a clock that never goes back."""
         return time.monotonic()
+
+
+def wall() -> datetime:
+    """The instant as people write it; nothing is decided by it, it is only compared and shown."""
+    return datetime.now(UTC)
 
 
 def new_id() -> str:

@@ -127,16 +127,21 @@ class RunPaused(Problem):
     codes = frozenset({"run_paused"})
 
 
-class NotParked(Problem):
-    """An answer or a resume for a run that waits for nothing."""
+class WrongState(Problem):
+    """The run is in a state in which this cannot be asked of it."""
 
-    codes = frozenset({"not_parked", "run_not_parked", "not_waiting", "run_not_waiting"})
+    codes = frozenset({"wrong_state", "verdict_pending"})
+
+    @property
+    def state(self) -> str | None:
+        """The state it is in."""
+        return self._text("state")
 
 
 class NotFound(Problem):
     """Nothing goes by that id here."""
 
-    codes = frozenset({"not_found", "run_unknown", "run_not_found", "worker_not_found", "route_unknown"})
+    codes = frozenset({"not_found", "run_unknown", "key_unknown", "effect_unknown"})
 
 
 class WorkerUnknown(NotFound):
@@ -146,9 +151,9 @@ class WorkerUnknown(NotFound):
 
 
 class WorkerUnfit(Problem):
-    """The worker may not be granted anything: it is draining, quarantined, or out of slots."""
+    """The worker may not be granted this run: draining, quarantined, without the labels, or at a limit."""
 
-    codes = frozenset({"worker_draining", "worker_quarantined", "worker_unfit", "slots_full", "no_slot"})
+    codes = frozenset({"worker_draining", "worker_quarantined", "labels_missing", "limit_reached"})
 
 
 class LeasesHeld(Problem):
@@ -160,7 +165,7 @@ class LeasesHeld(Problem):
 class Invalid(Problem):
     """The request is malformed, out of bounds, or contradicts an earlier one."""
 
-    codes = frozenset({"invalid", "invalid_request", "validation_failed", "body_too_large", "body_too_deep"})
+    codes = frozenset({"invalid", "malformed", "body_too_large", "too_deep", "fence_required"})
 
 
 class IdempotencyMismatch(Invalid):
@@ -172,13 +177,25 @@ class IdempotencyMismatch(Invalid):
 class Unauthorised(Problem):
     """No key, or a key that is not known (any more)."""
 
-    codes = frozenset({"unauthorised", "unauthorized", "unauthenticated", "key_unknown", "key_revoked"})
+    codes = frozenset({"unauthenticated"})
 
 
 class Forbidden(Problem):
     """The key's role does not allow this."""
 
-    codes = frozenset({"forbidden", "role_forbidden"})
+    codes = frozenset({"not_allowed"})
+
+
+class ReservationLost(Problem):
+    """The reservation has lapsed, was cancelled, or was made again since."""
+
+    codes = frozenset({"reservation_lost"})
+
+
+class EffectFrozen(Problem):
+    """The effect's outcome is known, or nobody may say it any more."""
+
+    codes = frozenset({"effect_frozen", "effect_not_ambiguous"})
 
 
 class RateLimited(Problem):

@@ -1,0 +1,113 @@
+"""What the exit code of `jackline` says.
+
+    0    done; the run succeeded
+    1    the run failed; a check (doctor, demo) found something wrong
+    2    the command line was not understood
+    3    refused: the service said no, and its code is on standard error
+    4    unknown: nobody answered, and what was asked may or may not have happened
+    5    no such run, worker, queue or key
+    6    the key is missing, not known, or may not do this
+    10   effect: existing (it was done before; its outcome is printed)
+    11   effect: mismatch (same key, another payload)
+    12   effect: ambiguous (somebody started it and nobody knows)
+    20   the run was cancelled      21   aborted      22   lost
+    130  interrupted
+
+Errors are one line on standard error: what happened, with its code and values, and what can be done about it.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from jackline.errors import FenceLost, Forbidden, Garbled, JacklineError, NotFound, Problem, Unauthorised, Unknown
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+REFUSED: Final = 3
+UNKNOWN: Final = 4
+NOT_FOUND: Final = 5
+NOT_ALLOWED: Final = 6
+EFFECT: Final = {"claimed": 0, "existing": 10, "mismatch": 11, "ambiguous": 12}
+OUTCOME: Final = {"succeeded": DONE, "failed": FAILED, "cancelled": 20, "aborted": 21, "lost": 22}
+INTERRUPTED: Final = 130
+
+REMEDIES: Final = {
+    "fence_lost": "the run has moved on: stop acting for it",
+    "run_settled": "the run has ended; `jackline retry RUN` makes a new one",
+    "run_paused": "`jackline resume RUN` brings it back",
+    "lease_held": "wait until the lease is given up or has expired",
+    "worker_unknown": "register it first: `jackline work` does",
+    "leases_held": "hand the runs back first",
+    "idempotency_mismatch": "use another idempotency key for another request",
+    "outcome_unknown": "ask again under the same idempotency key",
+}
+BY_KIND: Final[tuple[tuple[type[JacklineError], int, str], ...]] = (
+    (Unauthorised, NOT_ALLOWED, "give a key with --key, JACKLINE_KEY, or --data-dir of the service"),
+    (Forbidden, NOT_ALLOWED, "use a key whose role allows it"),
+    (NotFound, NOT_FOUND, "`jackline ls` lists the runs"),
+    (FenceLost, REFUSED, REMEDIES["fence_lost"]),
+    (Unknown, UNKNOWN, "is the service running? `jackline doctor` looks into it"),
+    (Garbled, UNKNOWN, "is that really a Jackline service, of this version? `jackline doctor` looks into it"),
+    (Problem, REFUSED, ""),
+)
+
+
+class Fault(JacklineError):
+    """Something that this command found wrong by itself."""
+
+    def __init__(self, message: str, remedy: str = "", code: int = FAILED) -> None:
+        super().__init__(message, remedy, code)
+        self.message = message
+        self.remedy = remedy
+        self.code = code
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def complain(message: str, remedy: str = "") -> None:
+    """One line on standard error."""
+    line = " ".join(f"jackline: {message}{'; ' + remedy if remedy else ''}".split())
+    print(line, file=sys.stderr)
+
+
+def exit_code_of(error: JacklineError) -> int:
+    """Complain about `error`, and the exit code that says it."""
+    if isinstance(error, Fault):
+        complain(error.message, error.remedy)
+        return error.code
+    code, remedy = next(((code, text) for kind, code, text in BY_KIND if isinstance(error, kind)), (USAGE, ""))
+    if isinstance(error, Problem):
+        remedy = REMEDIES.get(error.code) or remedy
+        complain(f"{error}{_values(error)}", remedy)
+    else:
+        complain(str(error), remedy)
+    return code
+
+
+def _values(problem: Problem) -> str:
+    """The values of the case, as far as the sentence does not name them already."""
+    told = {
+        name: value
+        for name, value in problem.fields.items()
+        if value is not None and isinstance(value, str | int | float) and str(value) not in problem.detail
+    }
+    return f" ({', '.join(f'{name} {value}' for name, value in told.items())})" if told else ""
+
+
+def guarded(call: Callable[[], Any]) -> int:
+    """The exit code of `call`: its own, or that of what went wrong."""
+    try:
+        result = call()
+    except JacklineError as error:
+        return exit_code_of(error)
+    except (KeyboardInterrupt, EOFError):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever was reading has gone; nothing more can be said, and Python must not try when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    return result if isinstance(result, int) else DONE

@@ -1,0 +1,69 @@
+"""Following a run on a terminal: its output as it comes, and what happens to it in between.
+
+Output goes where it went in the run: stdout to standard output, everything else to standard error. What the journal
+says (a worker started it, it died, another took over, it waits for an answer) is told on standard error, one line
+each.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jackline._async.client import AsyncClient
+from jackline.cli.exits import complain
+from jackline.cli.show import brief
+from jackline.errors import JacklineError
+from jackline.models import Chunk, Fact
+
+Teller = Callable[[Mapping[str, Any]], str | None]
+
+
+def _parked(data: Mapping[str, Any]) -> str:
+    question = brief(data.get("question"))
+    return f"waits ({data.get('kind')}): {question}" if question else f"waits ({data.get('kind')})"
+
+
+def _ended(data: Mapping[str, Any]) -> str | None:
+    due = data.get("due_at")
+    return f"attempt ended: {data.get('outcome')}" + (f", due again at {due}" if due else "")
+
+
+TELLERS: dict[str, Teller] = {
+    "run.attempt_started.v1": lambda data: f"worker {data.get('worker')} acts under fence {data.get('fence')}",
+    "run.attempt_ended.v1": _ended,
+    "run.parked.v1": _parked,
+    "run.input_provided.v1": lambda data: "answered",
+    "run.resumed.v1": lambda data: "resumed",
+    "run.cancel_requested.v1": lambda data: "asked to end",
+    "run.pause_requested.v1": lambda data: "asked to pause",
+    "run.worker_timeout.v1": lambda data: f"timeout: {data.get('kind')}",
+}
+
+
+async def narrate(client: AsyncClient, run_id: str) -> None:
+    """Tell what happens to a run until it has settled."""
+    try:
+        async for fact in client.follow(run_id):
+            told = _told(fact)
+            if told:
+                complain(told)
+    except JacklineError as error:
+        complain(f"what happens to the run cannot be followed any more: {error}")
+
+
+def _told(fact: Fact) -> str | None:
+    teller = TELLERS.get(fact.topic)
+    return teller(fact.data) if teller is not None and isinstance(fact.data, Mapping) else None
+
+
+def print_chunk(chunk: Chunk) -> None:
+    """One piece of output, where it belongs."""
+    stream = sys.stdout if chunk.stream == "stdout" else sys.stderr
+    stream.write(chunk.data)
+    stream.flush()
+
+
+async def follow_output(client: AsyncClient, run_id: str) -> None:
+    """Print a run's output until it has settled."""
+    async for chunk in client.output(run_id):
+        print_chunk(chunk)

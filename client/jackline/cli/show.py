@@ -1,0 +1,156 @@
+"""How answers look: tables for people, JSON for programs.
+
+JSON goes to standard output, whole documents indented on a terminal and compact otherwise, streams one document a
+line. Text from the service (names, output, messages) is never taken for markup, and control characters in it are made
+visible, so that a run cannot write on the terminal of whoever looks at a table.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jackline.models import Fact, Run, Why
+
+COLOURS = {
+    "succeeded": "green",
+    "failed": "red",
+    "aborted": "red",
+    "lost": "red",
+    "cancelled": "yellow",
+    "running": "cyan",
+    "queued": "default",
+    "reserved": "default",
+}
+WIDE = 200  # columns when nobody's terminal says how many there are
+
+out = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+def print_json(value: Any, *, line: bool = False) -> None:
+    """Print a value as JSON; `line`: as one of many."""
+    indent = 2 if sys.stdout.isatty() and not line else None
+    print(json.dumps(plain(value), ensure_ascii=False, indent=indent), flush=True)
+
+
+def safe(text: str) -> str:
+    """Text without control characters that a terminal would obey."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def brief(value: Any, width: int = 60) -> str:
+    """A value on one line of bounded width."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    text = safe(text)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def moment(instant: datetime | None) -> str:
+    """An instant in local time: the clock on the wall is what people compare with."""
+    return "" if instant is None else instant.astimezone().strftime("%m-%d %H:%M:%S")
+
+
+def state(name: str) -> Text:
+    """A state in its colour."""
+    return Text(name, style=COLOURS.get(name, "magenta"))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table; the first column is never cut, because it is what one copies."""
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        grid.add_column(column, no_wrap=index == 0, overflow="fold")
+    for row in rows:
+        grid.add_row(*(cell if isinstance(cell, Text) else Text(safe(str(cell))) for cell in row))
+    out.print(grid)
+
+
+def fields(pairs: Iterable[tuple[str, Any]]) -> None:
+    """Print names and values, those without a value left out."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if value not in (None, "", [], {}):
+            grid.add_row(name, value if isinstance(value, Text) else Text(brief(value, 2000)))
+    out.print(grid)
+
+
+def runs(items: Sequence[Run]) -> None:
+    """A listing of runs."""
+    rows = (
+        (
+            run.run_id,
+            run.name or "",
+            run.queue,
+            state(run.state),
+            run.attempt,
+            run.fence,
+            run.owner or "",
+            moment(run.submitted_at),
+        )
+        for run in items
+    )
+    table(("run", "name", "queue", "state", "attempt", "fence", "owner", "submitted"), rows)
+
+
+def one_run(run: Run) -> None:
+    """Everything about one run."""
+    told: list[tuple[str, Any]] = [("run", run.run_id), ("name", run.name), ("state", state(run.state))]
+    told += [("reason", run.reason), ("queue", run.queue), ("attempt", run.attempt), ("fence", run.fence)]
+    told += [("owner", run.owner), ("failed attempts", run.failed_attempts or None), ("due", moment(run.due_at))]
+    told += [("tags", run.tags), ("labels", run.labels), ("question", run.question)]
+    told += [("answers", [{"question": one.question, "answer": one.answer} for one in run.answers])]
+    told += [("payload", run.payload), ("partial", run.partial), ("result", run.result), ("error", run.error)]
+    told += [("retry of", run.retry_of), ("leader", run.leader_id), ("policy", run.policy)]
+    told += [("submitted", moment(run.submitted_at)), ("settled", moment(run.settled_at)), ("position", run.position)]
+    fields(told)
+
+
+def fact_line(fact: Fact) -> str:
+    """One fact on one line."""
+    data = fact.data if isinstance(fact.data, Mapping) else {"data": fact.data}
+    told = "  ".join(f"{name}={brief(value, 50)}" for name, value in data.items() if value not in (None, [], {}))
+    when = "" if fact.recorded_at is None else fact.recorded_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
+    return f"{fact.position:>6}  {when}  {fact.topic:<28} {safe(told)}"
+
+
+def why(run_id: str, answer: Why) -> None:
+    """Why a run is in its state: the screen that one opens first."""
+    out.print(Text.assemble((run_id, "bold"), " is ", state(answer.state), f", fence {answer.fence}"))
+    if answer.because:
+        out.print("because", style="bold")
+        for fact in answer.because:
+            out.print(Text(f"  {fact_line(fact)}"))
+    evidence = answer.evidence if isinstance(answer.evidence, Mapping) else {}
+    seen = "  ".join(f"{name} {brief(value)}" for name, value in evidence.items() if value is not None)
+    if seen:
+        out.print(Text.assemble(("evidence  ", "bold"), seen))
+    for clock in answer.clocks:
+        out.print(
+            Text.assemble((f"{clock.name}  ", "bold"), f"since {moment(clock.since)}, due {moment(clock.due_at)}")
+        )
+    if answer.next:
+        out.print(Text.assemble(("next  ", "bold"), safe(answer.next)))

@@ -1,0 +1,197 @@
+"""`submit` and `run`: wanting a command to be run; `run` also follows it to its end.
+
+The command goes into the run's payload as it was written, `{"command": [...], "env": {...}, "cwd": ...}`; a worker
+started by `jackline work` executes that. Everything after `--`, or after the first word that is not an option, is the
+command's.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from jackline._async.client import AsyncClient
+from jackline.cli import show
+from jackline.cli.exits import INTERRUPTED, OUTCOME, USAGE, Fault, complain
+from jackline.cli.following import follow_output, narrate
+from jackline.cli.place import Options, Place, run_async, verb
+from jackline.models import PolicyOptions, Submission
+
+PANEL = "Runs"
+COMMAND_SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
+
+
+@dataclass(frozen=True)
+class Wanted(Options):
+    """What a submission says beside its command."""
+
+    queue: Annotated[str, typer.Option("--queue", "-q", help="The queue to wait in.")] = "default"
+    name: Annotated[str | None, typer.Option("--name", "-n", help="A name for people.")] = None
+    tag: Annotated[list[str] | None, typer.Option("--tag", "-t", metavar="K=V", help="For people and filters.")] = None
+    label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="What a worker must have.")] = None
+    priority: Annotated[int, typer.Option("--priority", help="High goes first.")] = 0
+    after: Annotated[str | None, typer.Option("--after", metavar="INSTANT", help="Not before (RFC 3339).")] = None
+    leader: Annotated[str | None, typer.Option("--leader", help="The leader that wants it.")] = None
+    concurrency_key: Annotated[str | None, typer.Option(help="Runs that share it are limited together.")] = None
+    idempotency_key: Annotated[str | None, typer.Option(help="A repeat under it gets the first receipt.")] = None
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="K=V", help="For the command.")] = None
+    cwd: Annotated[str | None, typer.Option("--cwd", help="Where it runs; default: a directory of its own.")] = None
+    here: Annotated[bool, typer.Option("--here", help="Run it in the current directory (same machine).")] = False
+    payload: Annotated[str | None, typer.Option("--payload", metavar="JSON|@FILE", help="More members.")] = None
+    max_attempts: Annotated[int | None, typer.Option(help="Attempts that may die or fail. [3]")] = None
+    lease_ttl: Annotated[float | None, typer.Option("--lease-ttl", metavar="SECONDS", help="[60]")] = None
+    max_hold: Annotated[float | None, typer.Option("--max-hold", metavar="SECONDS", help="Slice length.")] = None
+    retry_base: Annotated[float | None, typer.Option("--retry-base", metavar="SECONDS", help="[10]")] = None
+    retry_cap: Annotated[float | None, typer.Option("--retry-cap", metavar="SECONDS", help="[300]")] = None
+    verdict_by: Annotated[str | None, typer.Option("--verdict-by", metavar="worker|leader", help="[worker]")] = None
+
+    def submission(self, command: list[str]) -> Submission:
+        """The submission, without what was not said."""
+        said: dict[str, Any] = {
+            "queue": self.queue,
+            "name": self.name,
+            "tags": pairs(self.tag, "--tag"),
+            "labels": pairs(self.label, "--label"),
+            "priority": self.priority,
+            "run_after": self.after,
+            "leader_id": self.leader,
+            "concurrency_key": self.concurrency_key,
+            "idempotency_key": self.idempotency_key,
+            "policy": self._policy(),
+            "payload": self._payload(command),
+        }
+        return cast(Submission, {name: value for name, value in said.items() if value not in (None, {})})
+
+    def _policy(self) -> PolicyOptions:
+        said = {
+            "max_attempts": self.max_attempts,
+            "lease_ttl_s": self.lease_ttl,
+            "max_hold_s": self.max_hold,
+            "retry_base_s": self.retry_base,
+            "retry_cap_s": self.retry_cap,
+            "verdict_by": self.verdict_by,
+        }
+        return cast(PolicyOptions, {name: value for name, value in said.items() if value is not None})
+
+    def _payload(self, command: list[str]) -> Any:
+        payload = json_argument(self.payload, "--payload") if self.payload else {}
+        if not isinstance(payload, dict):
+            if command:
+                msg = "a --payload that is not an object cannot go with a command"
+                raise Fault(msg, "leave the command out, or make the payload an object", USAGE)
+            return payload
+        cwd = os.getcwd() if self.here else self.cwd
+        more = {"command": command, "env": pairs(self.env, "--env"), "cwd": cwd}
+        return payload | {name: value for name, value in more.items() if value}
+
+
+def join(app: typer.Typer) -> None:
+    """Add these verbs."""
+    verb(app, PANEL, "submit", **COMMAND_SETTINGS)(submit)
+    verb(app, PANEL, "run", **COMMAND_SETTINGS)(run)
+
+
+def submit(place: Place, wanted: Wanted, command: Annotated[list[str] | None, typer.Argument()] = None) -> int:
+    """Submit a command as a run; a worker takes it from there."""
+    submission = wanted.submission(_needed(wanted, command))
+    with place.client() as client:
+        receipt = client.submit(**submission)
+    if place.json:
+        show.print_json(receipt)
+    else:
+        print(receipt.run_id)
+    return 0
+
+
+def run(place: Place, wanted: Wanted, command: Annotated[list[str] | None, typer.Argument()] = None) -> int:
+    """Submit a command, follow its output, and exit as it did (0 succeeded, 1 failed, 20 cancelled, ...)."""
+    return run_async(_run(place, wanted.submission(_needed(wanted, command))))
+
+
+async def _run(place: Place, submission: Submission) -> int:
+    async with place.async_client() as client:
+        receipt = await client.submit(**submission)
+        complain(f"run {receipt.run_id} submitted to queue {submission.get('queue')}")
+        following = asyncio.create_task(_follow(client, receipt.run_id, json_wanted=place.json))
+        interrupts = _ask_to_cancel_on_interrupt(client, receipt.run_id, following)
+        try:
+            return await following
+        except asyncio.CancelledError:
+            return INTERRUPTED
+        finally:
+            for asking in interrupts:
+                asking.cancel()
+
+
+async def _follow(client: AsyncClient, run_id: str, *, json_wanted: bool) -> int:
+    narrating = asyncio.create_task(narrate(client, run_id))
+    await follow_output(client, run_id)
+    ended = await client.wait(run_id)
+    narrating.cancel()
+    if json_wanted:
+        show.print_json(ended)
+    told = f", {show.brief(ended.error)}" if ended.error else ""
+    complain(f"run {run_id} {ended.state} (attempt {ended.attempt}){told}")
+    return OUTCOME.get(ended.state, 1)
+
+
+def _ask_to_cancel_on_interrupt(
+    client: AsyncClient, run_id: str, following: "asyncio.Task[int]"
+) -> "list[asyncio.Task[Any]]":
+    """The first interrupt asks the run to end, the second leaves it to itself."""
+    asked: list[asyncio.Task[Any]] = []
+
+    def hear() -> None:
+        if asked:
+            complain(f"left; the run goes on: `jackline show {run_id}`")
+            following.cancel()
+            return
+        complain("asking the run to end; interrupt again to leave it")
+        asked.append(asyncio.create_task(client.cancel(run_id)))
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, hear)
+    return asked
+
+
+def _needed(wanted: Wanted, command: list[str] | None) -> list[str]:
+    if not command and wanted.payload is None:
+        msg = "there is no command"
+        raise Fault(msg, "say what to run after `--`, for example: jackline submit -- make", USAGE)
+    return command or []
+
+
+def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    """`K=V` options as a mapping."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            msg = f"{option} {text!r} is not of the form K=V"
+            raise Fault(msg, code=USAGE)
+        found[name] = value
+    return found
+
+
+def json_argument(text: str, what: str, *, or_text: bool = False) -> Any:
+    """JSON given outright, as `@FILE`, or as `-` for standard input; with `or_text`, other text is a string."""
+    if text == "-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except OSError as error:
+            msg = f"{what}: {text[1:]} cannot be read: {error.strerror}"
+            raise Fault(msg, code=USAGE) from error
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        if or_text:
+            return text
+        msg = f"{what} is not JSON: {error}"
+        raise Fault(msg, code=USAGE) from error
