@@ -1,0 +1,345 @@
+"""Making a read model again from the journal, beside the one that is in use, and proving that the two are the same.
+
+A rebuild folds the journal from its first fact: rows of settled runs are written as it goes, so that only open runs
+take memory, into tables beside the live ones and before their indexes are made. It then folds what came meanwhile and
+takes over in one transaction with the tracking row, at a position that is never before the live model's. A service
+that follows the old rows meanwhile sees that the build has changed and goes on from there. It may run in the service
+or in another process: the journal is only read (no lock is taken on it), and each transaction on the read models waits
+its turn for their kernel lock. Interrupted at any point, it leaves the live model as it was.
+
+``verify`` folds the same facts once more into a private database, up to the position of the live model, and compares
+both row by row. The *digest* of a model is the SHA-256 over all its rows, runs in the order of their ids; equal
+journals give equal digests, however the model came to be.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from domain.values import Value
+from journal.chain import Row, Tail
+from journal.mapper import Codec, Recorded
+from journal.opening import open_readonly
+from projections.stored import runs_fold
+from projections.stored.database import (
+    NEXT,
+    OLD,
+    Database,
+    Tracked,
+    create_indexes,
+    create_tables,
+    drop_tables,
+    scratch,
+    swap_tables,
+    track,
+    tracked,
+)
+from projections.stored.faults import ProjectionsUnusable
+from projections.stored.runs_fold import NAME, TABLES, VERSION, Change, RunsFold
+
+NAMES = (NAME,)
+"""The read models there are."""
+
+WRITE_ROWS = 2_000
+"""Rows of one transaction: a following service waits for its turn no longer than these take."""
+
+NEAR = 500
+"""Facts left to fold when a rebuild takes over; they are folded while nobody else writes."""
+
+REPORT_EVERY = 2_000
+"""Facts between two reports of progress."""
+
+Progress = Callable[[str, int, int], None]
+"""Told the read model's name, facts folded, and facts to fold; the last call has both equal."""
+
+
+class Source(Protocol):
+    """A journal to read: a service's own store, or a file that is opened to read only."""
+
+    codec: Codec
+    epoch: str
+
+    def load_tail(self) -> Tail:
+        """The end of the journal as it is stored now."""
+
+    def rows_after(self, position: int) -> Iterator[Row]:
+        """Every stored row after a position, in order, undecoded."""
+
+    def stream(self, name: str) -> list[Recorded]:
+        """All facts of a stream, in order."""
+
+
+class Shown(Value, frozen=True, kw_only=True):
+    """How a read model stands: ``current``, ``behind``, ``outdated`` (another version or journal) or ``missing``."""
+
+    name: str
+    version: int
+    state: str
+    position: int
+    journal_position: int
+    rows: int
+
+
+class Difference(Value, frozen=True, kw_only=True):
+    """The first row in which a read model differs from what the journal says; null where there is no row."""
+
+    table: str
+    key: str
+    field: str | None
+    stored: str | None
+    rebuilt: str | None
+
+
+class Verified(Value, frozen=True, kw_only=True):
+    """What comparing a read model with the journal found."""
+
+    name: str
+    ok: bool
+    position: int
+    rows: int
+    digest: str | None
+    problem: str | None
+    difference: Difference | None
+
+
+class Refolding:
+    """The fold of a journal from its first fact, with what it makes handed to ``sink`` in bounded portions."""
+
+    def __init__(self, source: Source, sink: Callable[[Sequence[Change]], None]) -> None:
+        self.sink = sink
+        self.position = 0
+        self._source = source
+        self._fold = RunsFold(source.stream, capacity=sys.maxsize)
+
+    def advance(self, upto: int, report: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Fold the facts up to a position; rows of runs that stay open are kept back until ``finish``."""
+        absorb, concerns, touch = self._fold.absorb, RunsFold.concerns, self._fold.touch
+        recorded = self._source.codec.recorded
+        rows = itertools.takewhile(lambda row: row[0] <= upto, self._source.rows_after(self.position))
+        made: list[Change] = []
+        for row in rows:
+            self.position = row[0]
+            if concerns(row[1]):
+                absorb(recorded(row))
+            else:
+                touch(row[1], row[0])
+            if self.position % REPORT_EVERY == 0:
+                made.extend(self._fold.settled())
+                if len(made) >= WRITE_ROWS:
+                    self.sink(made)
+                    made.clear()
+                report(self.position, upto)
+        self.sink([*made, *self._fold.settled()])
+        report(self.position, upto)
+
+    def finish(self) -> None:
+        """Hand on the rows of runs that are open."""
+        changes = self._fold.changes()
+        for start in range(0, len(changes), WRITE_ROWS):
+            self.sink(changes[start : start + WRITE_ROWS])
+
+
+def rebuild_into(database: Database, source: Source, report: Callable[[int, int], None]) -> Tracked:
+    """How the read model is tracked once its rebuilt rows have taken over.
+
+    Raises:
+        ProjectionsBusy: another rebuild is under way, or another process does not end its turn.
+    """
+    with database.rebuilding():
+        try:
+            return _rebuild(database, source, report)
+        except BaseException:
+            with contextlib.suppress(Exception), database.writing() as connection:
+                drop_tables(connection, TABLES, NEXT)
+            raise
+
+
+def _rebuild(database: Database, source: Source, report: Callable[[int, int], None]) -> Tracked:
+    with database.writing() as connection:
+        drop_tables(connection, TABLES, OLD)
+        create_tables(connection, TABLES, NEXT)
+        before = tracked(connection, NAME)
+    build = 1 if before is None else before.build + 1
+
+    def beside(changes: Sequence[Change]) -> None:
+        with database.writing() as connection:
+            runs_fold.write(connection, changes, NEXT)
+
+    refolding = Refolding(source, beside)
+    refolding.advance(source.load_tail().position, report)
+    refolding.finish()
+    with database.writing() as connection:
+        create_indexes(connection, TABLES, NEXT, build)
+    while (tail := source.load_tail().position) - refolding.position > NEAR:
+        refolding.advance(tail, report)
+        refolding.finish()
+    with database.writing() as connection:
+        taken_over = _take_over(connection, refolding, source, build)
+    with database.writing() as connection:
+        drop_tables(connection, TABLES, OLD)
+    return taken_over
+
+
+def _take_over(connection: sqlite3.Connection, refolding: Refolding, source: Source, build: int) -> Tracked:
+    """Fold what the live model has and this one has not, and rename; all in the caller's transaction."""
+    live = tracked(connection, NAME)
+    refolding.sink = lambda changes: runs_fold.write(connection, changes, NEXT)
+    if live is not None and live.epoch == source.epoch:
+        refolding.advance(live.position)
+        refolding.finish()
+    swap_tables(connection, TABLES)
+    at = Tracked(refolding.position, VERSION, source.epoch, build)
+    track(connection, NAME, at)
+    return at
+
+
+def rebuild(data_dir: Path, names: Sequence[str] = NAMES, progress: Progress | None = None) -> list[Shown]:
+    """How the named read models stand after each was rebuilt; all of them when none is named.
+
+    Raises:
+        ProjectionsUnusable: there is no read model of a name, or the file is not one of read models.
+        ProjectionsBusy: another rebuild is under way.
+        NotAJournal, JournalDamaged, SchemaTooNew: about the journal.
+    """
+    for name in names:
+        if name not in NAMES:
+            raise ProjectionsUnusable(name, f"there is no read model of this name, only {', '.join(NAMES)}")
+    report = _quiet if progress is None else progress
+    with _opened(data_dir) as (source, database):
+        database.prepare()
+        rebuild_into(database, source, lambda done, total: report(NAME, done, total))
+        return [_shown(database, source)]
+
+
+def list_all(data_dir: Path) -> list[Shown]:
+    """How each read model stands."""
+    with _opened(data_dir) as (source, database):
+        return [_shown(database, source)]
+
+
+def verify(data_dir: Path, progress: Progress | None = None) -> list[Verified]:
+    """What comparing each read model with the journal found."""
+    report = _quiet if progress is None else progress
+    with _opened(data_dir) as (source, database):
+        shown = _shown(database, source)
+        if shown.state in ("missing", "outdated"):
+            return [_unverified(shown)]
+        with database.reading() as live, contextlib.closing(scratch()) as again:
+            at = tracked(live, NAME)
+            position = 0 if at is None else at.position
+            create_tables(again, TABLES, "")
+            refolding = Refolding(source, lambda changes: runs_fold.write(again, changes))
+            refolding.advance(position, lambda done, total: report(NAME, done, total))
+            refolding.finish()
+            return [_compared(shown, position, live, again)]
+
+
+def digest(connection: sqlite3.Connection) -> str:
+    """SHA-256, in hexadecimal, over every row of the read model, runs in the order of their ids."""
+    whole = hashlib.sha256()
+    for listed in runs_fold.LISTED:
+        for row in connection.execute(listed.select):
+            whole.update(msgspec.msgpack.encode(row))
+    return whole.hexdigest()
+
+
+def _compared(shown: Shown, position: int, live: sqlite3.Connection, again: sqlite3.Connection) -> Verified:
+    difference = first_difference(live, again)
+    return Verified(
+        name=NAME,
+        ok=difference is None,
+        position=position,
+        rows=shown.rows,
+        digest=digest(live),
+        problem=None if difference is None else f"{difference.table} {difference.key} differs from the journal",
+        difference=difference,
+    )
+
+
+def first_difference(stored: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Difference | None:
+    """The first row, in the order of the digest, that is not the same in both; None when all are."""
+    for listed in runs_fold.LISTED:
+        pairs = itertools.zip_longest(stored.execute(listed.select), rebuilt.execute(listed.select))
+        for one, other in pairs:
+            if one != other:
+                return _difference(listed.name, listed.fields, one, other)
+    return None
+
+
+def _difference(
+    table: str, fields: tuple[str, ...], stored: tuple[Any, ...] | None, rebuilt: tuple[Any, ...] | None
+) -> Difference:
+    if stored is None or rebuilt is None or stored[0] != rebuilt[0]:
+        present = [str(row[0]) for row in (stored, rebuilt) if row is not None]
+        key = min(present)
+        return Difference(
+            table=table,
+            key=key,
+            field=None,
+            stored=key if stored is not None and str(stored[0]) == key else None,
+            rebuilt=key if rebuilt is not None and str(rebuilt[0]) == key else None,
+        )
+    differing = next(index for index in range(len(fields)) if stored[index] != rebuilt[index])
+    return Difference(
+        table=table,
+        key=str(stored[0]),
+        field=fields[differing],
+        stored=_text(stored[differing]),
+        rebuilt=_text(rebuilt[differing]),
+    )
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _unverified(shown: Shown) -> Verified:
+    return Verified(
+        name=shown.name,
+        ok=False,
+        position=shown.position,
+        rows=shown.rows,
+        digest=None,
+        problem=f"the read model is {shown.state}; rebuild it, or start the service",
+        difference=None,
+    )
+
+
+def _shown(database: Database, source: Source) -> Shown:
+    tail, at, rows = source.load_tail().position, None, 0
+    if database.path.exists():
+        with database.reading() as connection:
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if {"tracking", *(table.name for table in TABLES)} <= tables:
+                at = tracked(connection, NAME)
+                rows = connection.execute("SELECT count(*) FROM runs").fetchone()[0]
+    if at is None:
+        state = "missing"
+    elif (at.version, at.epoch) != (VERSION, source.epoch):
+        state = "outdated"
+    else:
+        state = "behind" if at.position < tail else "current"
+    position = 0 if at is None else at.position
+    return Shown(name=NAME, version=VERSION, state=state, position=position, journal_position=tail, rows=rows)
+
+
+@contextlib.contextmanager
+def _opened(data_dir: Path) -> Iterator[tuple[Source, Database]]:
+    application = open_readonly(data_dir)
+    database = Database(data_dir)
+    try:
+        yield application.store, database
+    finally:
+        database.close()
+        application.close()
+
+
+def _quiet(name: str, done: int, total: int) -> None:
+    pass

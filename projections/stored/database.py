@@ -1,0 +1,281 @@
+"""The file of the read models: who may write it, what it remembers of the journal, and how a rebuilt model takes over.
+
+``tracking`` has one row for each read model: the position up to which its rows were folded, the version of its fold,
+the epoch of the journal, and a number that every rebuild raises. Rows and tracking change in one transaction, so a
+crash between two batches leaves a model that is behind and never one that is wrong. ``synchronous=NORMAL`` suffices:
+a power loss may take the last batches back, rows and position together, and they are folded again.
+
+Several processes may write: the service's runner and a rebuild from the command line. Each write transaction, with the
+checkpoint that its commit may bring, holds a kernel lock on ``projections.lock``; so no two connections ever write or
+checkpoint at once, which SQLite before 3.51.3 needs, and the lock dies with its holder. Readers are query-only, never
+checkpoint, and see one snapshot for each read.
+
+A rebuild fills tables of the same shape under the suffix ``__next`` and takes over by renaming, in one transaction
+with the tracking row. Whoever was following the old rows finds the number raised and goes on from the new position.
+"""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from projections.stored.faults import ProjectionsBusy, ProjectionsUnusable
+
+FILE_NAME = "projections.sqlite3"
+LOCK_NAME = "projections.lock"
+REBUILD_LOCK_NAME = "projections.rebuild.lock"
+
+APPLICATION_ID = 0x4A4B4C50
+"""Marks the file as ours in SQLite's header ("JKLP")."""
+
+LOCK_TRIES = 1_000
+LOCK_PAUSE_S = 0.005
+"""A writer waits its turn for ``LOCK_TRIES * LOCK_PAUSE_S`` seconds, then says that the file is busy."""
+
+NEXT, OLD = "__next", "__old"
+"""Suffixes of the tables that a rebuild fills, and of those that it replaced."""
+
+_WRITER = (
+    "PRAGMA busy_timeout=5000",
+    "PRAGMA synchronous=NORMAL",
+    "PRAGMA cache_size=-32000",
+    "PRAGMA wal_autocheckpoint=2000",
+    "PRAGMA journal_size_limit=67108864",
+)
+_READER = (
+    "PRAGMA busy_timeout=5000",
+    "PRAGMA query_only=ON",
+    "PRAGMA cache_size=-8000",
+    "PRAGMA wal_autocheckpoint=0",
+)
+_TRACKING = (
+    "CREATE TABLE IF NOT EXISTS tracking (projection TEXT PRIMARY KEY, position INTEGER NOT NULL, "
+    "version INTEGER NOT NULL, epoch TEXT NOT NULL, build INTEGER NOT NULL) WITHOUT ROWID"
+)
+
+
+class Tracked(NamedTuple):
+    """How far a read model was folded, by which version of its fold, from which journal, in which build."""
+
+    position: int
+    version: int
+    epoch: str
+    build: int
+
+
+class Table(NamedTuple):
+    """A table of a read model: its columns as SQL, and its indexes by name."""
+
+    name: str
+    columns: str
+    indexes: dict[str, str]
+
+
+class Listed(NamedTuple):
+    """One way through everything that a read model knows: what it is called, its fields, and an ordered SELECT."""
+
+    name: str
+    fields: tuple[str, ...]
+    select: str
+
+
+class Database:
+    """The file of the read models in one data directory; it is made by the first ``prepare``."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / FILE_NAME
+        self._lock_path = data_dir / LOCK_NAME
+        self._rebuild_lock_path = data_dir / REBUILD_LOCK_NAME
+        self._writer: sqlite3.Connection | None = None
+        self._writing = threading.Lock()
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+
+    def prepare(self) -> None:
+        """Make the file if there is none, and check that it is ours. A file of ours that is damaged is made anew.
+
+        Raises:
+            ProjectionsUnusable: the file is something else.
+        """
+        with self._turn():
+            try:
+                self._create()
+            except sqlite3.DatabaseError as error:
+                if not _is_ours(self.path):
+                    raise ProjectionsUnusable(str(self.path), str(error)) from error
+                self._discard()
+                self._create()
+
+    def _create(self) -> None:
+        with contextlib.closing(_connect(self.path, _WRITER)) as connection:
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            if found != APPLICATION_ID and (tables or found):
+                raise ProjectionsUnusable(str(self.path), "it is a database of another program")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(_TRACKING)
+
+    def _discard(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The writing connection in a transaction that commits at the end, while nobody else writes.
+
+        Raises:
+            ProjectionsBusy: another process did not finish its turn in time.
+        """
+        with self._writing, self._turn():
+            if self._writer is None:
+                self._writer = _connect(self.path, _WRITER)
+            connection = self._writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """This thread's own reader, in one snapshot."""
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = _connect(self.path, _READER)
+            self._readers.append(reader)
+        reader.execute("BEGIN")
+        try:
+            yield reader
+        finally:
+            if reader.in_transaction:
+                reader.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def rebuilding(self) -> Iterator[None]:
+        """The right to rebuild, which one process has at a time.
+
+        Raises:
+            ProjectionsBusy: another rebuild is under way.
+        """
+        with _locked(self._rebuild_lock_path, tries=1):
+            yield
+
+    def _turn(self) -> contextlib.AbstractContextManager[None]:
+        return _locked(self._lock_path, tries=LOCK_TRIES)
+
+    def close(self) -> None:
+        """Close every connection; the last to close checkpoints."""
+        with self._writing, self._turn():
+            for connection in (*self._readers, *([] if self._writer is None else [self._writer])):
+                connection.close()
+            self._readers.clear()
+            self._writer = None
+
+
+def tracked(connection: sqlite3.Connection, projection: str) -> Tracked | None:
+    """How far the read model was folded; None when it never was."""
+    row = connection.execute(
+        "SELECT position, version, epoch, build FROM tracking WHERE projection = ?", (projection,)
+    ).fetchone()
+    return None if row is None else Tracked(*row)
+
+
+def track(connection: sqlite3.Connection, projection: str, at: Tracked) -> None:
+    """Remember how far the read model is folded, whatever was remembered before."""
+    connection.execute("INSERT OR REPLACE INTO tracking VALUES (?, ?, ?, ?, ?)", (projection, *at))
+
+
+def advance(connection: sqlite3.Connection, projection: str, seen: Tracked, position: int) -> bool:
+    """Move the position on, if everything is as it was ``seen``; False when somebody else changed it."""
+    moved = connection.execute(
+        "UPDATE tracking SET position = ? "
+        "WHERE projection = ? AND position = ? AND version = ? AND epoch = ? AND build = ?",
+        (position, projection, *seen),
+    )
+    return moved.rowcount == 1
+
+
+def create_tables(connection: sqlite3.Connection, tables: Sequence[Table], suffix: str) -> None:
+    """Make these tables empty under a suffix, in place of any of that name; without indexes."""
+    drop_tables(connection, tables, suffix)
+    for table in tables:
+        connection.execute(f"CREATE TABLE {table.name}{suffix} {table.columns}")
+
+
+def create_indexes(connection: sqlite3.Connection, tables: Sequence[Table], suffix: str, build: int) -> None:
+    """Make the indexes of these tables. Their names carry the build, because indexes do not follow a renaming."""
+    for table in tables:
+        for name, columns in table.indexes.items():
+            connection.execute(f"CREATE INDEX {name}_{build} ON {table.name}{suffix} {columns}")
+
+
+def drop_tables(connection: sqlite3.Connection, tables: Sequence[Table], suffix: str) -> None:
+    """Remove these tables under a suffix, where there are any."""
+    for table in tables:
+        connection.execute(f"DROP TABLE IF EXISTS {table.name}{suffix}")
+
+
+def swap_tables(connection: sqlite3.Connection, tables: Sequence[Table]) -> None:
+    """Put the rebuilt tables in the place of the live ones, which stay under ``__old`` until they are dropped."""
+    drop_tables(connection, tables, OLD)
+    live = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in tables:
+        if table.name in live:
+            connection.execute(f"ALTER TABLE {table.name} RENAME TO {table.name}{OLD}")
+        connection.execute(f"ALTER TABLE {table.name}{NEXT} RENAME TO {table.name}")
+
+
+def named(statement: str, suffix: str) -> str:
+    """The statement with its tables, marked by a tilde, under a suffix."""
+    return statement.replace("~", suffix)
+
+
+def scratch() -> sqlite3.Connection:
+    """A private database that is gone when it is closed: in memory, spilling to a nameless file when it is large."""
+    connection = sqlite3.connect("", isolation_level=None)
+    for pragma in ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-64000"):
+        connection.execute(pragma)
+    return connection
+
+
+def _connect(path: Path, profile: Sequence[str]) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    try:
+        for pragma in profile:
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(100)
+    return head[:16] == b"SQLite format 3\x00" and head[68:72] == APPLICATION_ID.to_bytes(4, "big")
+
+
+@contextlib.contextmanager
+def _locked(path: Path, tries: int) -> Iterator[None]:
+    """Hold a kernel lock on a file of its own, which is free again the moment its holder is gone."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for left in range(tries, 0, -1):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if left == 1:
+                    raise ProjectionsBusy(str(path)) from None
+                threading.Event().wait(LOCK_PAUSE_S)
+        yield
+    finally:
+        os.close(descriptor)

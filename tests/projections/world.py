@@ -1,0 +1,110 @@
+"""A real journal with a real follower, and the acts of ``acts`` recorded in it on a clock that is moved by hand."""
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from domain.decider import Draft
+from domain.refusal import Refusal
+from domain.standing import Standing, effects_stream, lease_stream
+from domain.values import Moment
+from journal.commit import Context, Decision, Entry, Journal
+from journal.opening import open_journal
+from projections.document import document
+from projections.rebuild import Refolding, first_difference
+from projections.runner import Runner
+from projections.stored import runs_fold
+from projections.stored.database import create_tables, scratch
+from tests.projections.acts import ACTS, NOON, TENANT, Act, Marks
+
+BOUND_S = 20.0
+"""How long a follower may take before a test fails; it takes milliseconds."""
+
+
+class World:
+    """A journal that acts are recorded in."""
+
+    def __init__(self) -> None:
+        self.now: Moment = NOON
+        self.marks = Marks()
+        self.journal: Journal
+        self._ids = itertools.count(1)
+
+    def clock(self) -> Moment:
+        """The present moment."""
+        return self.now
+
+    def mint(self) -> str:
+        """A fresh id."""
+        return f"{next(self._ids):032x}"
+
+    def standing(self, run_id: str) -> Standing:
+        """How a run stands, by the journal."""
+        load = self.journal.streams.load
+        return Standing(
+            run_id=run_id,
+            run=load(f"run-{run_id}"),
+            lease=load(lease_stream(run_id)),
+            effects=load(effects_stream(run_id)),
+            mark=self.marks.get(run_id),
+        )
+
+    async def act(self, run_id: str, act: Act | str, after_s: float = 0.0) -> bool:
+        """Whether the act was recorded that many seconds later; false when the domain refused it."""
+        self.now = self.now.after(after_s)
+        chosen = ACTS[act] if isinstance(act, str) else act
+        drafts: list[Draft] = []
+
+        def decide(now: Moment) -> Decision[None]:
+            standing = self.standing(run_id)
+            drafts.append(chosen(standing, now))
+            entries = [Entry(stream, fact, run_id) for stream, fact in drafts[-1].entries]
+            return Decision(entries, standing.versions, None)
+
+        try:
+            await self.journal.execute(
+                [run_id], decide, Context(TENANT, "ada"), encode=lambda _: b"", decode=lambda _: None
+            )
+        except Refusal:
+            return False
+        self.marks.follow(run_id, drafts[-1], self.now)
+        return True
+
+
+@contextlib.asynccontextmanager
+async def opened(data_dir: Path | None, world: World | None = None) -> AsyncIterator[World]:
+    """A world on a journal in a directory, or in memory."""
+    world = World() if world is None else world
+    world.journal = await open_journal(data_dir, world.clock, mint=world.mint)
+    try:
+        yield world
+    finally:
+        await world.journal.close()
+
+
+@contextlib.asynccontextmanager
+async def followed(world: World, data_dir: Path, batch: int = 1_000) -> AsyncIterator[Runner]:
+    """A follower of that world's journal."""
+    runner = Runner(world.journal, data_dir, batch=batch)
+    runner.start()
+    try:
+        yield runner
+    finally:
+        await runner.stop()
+
+
+def differs(world: World, runner: Runner) -> object:
+    """The first row in which the stored model differs from one that is folded anew from the journal; None when none."""
+    with runner.database.reading() as live, contextlib.closing(scratch()) as again:
+        create_tables(again, runs_fold.TABLES, "")
+        refolding = Refolding(world.journal.store, lambda changes: runs_fold.write(again, changes))
+        refolding.advance(runner.reached.position)
+        refolding.finish()
+        return first_difference(live, again)
+
+
+def expected(world: World, run_id: str) -> dict[str, object]:
+    """The document of a run by the streams of the journal."""
+    standing = world.standing(run_id)
+    return document(standing.known, standing.lease)
