@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, Union, cast
+from typing import Any, Literal, TypeVar, Union, cast
 
 from jackline.errors import Garbled
 
@@ -58,6 +58,8 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     origin = typing.get_origin(hint)
     if origin is Union or origin is types.UnionType:
         return _optional(hint, value, path)
+    if origin is Literal:
+        return _choice(typing.get_args(hint), value, path)
     if origin is list:
         return _list(typing.get_args(hint)[0], value, path)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
@@ -70,6 +72,13 @@ def _optional(hint: Any, value: Any, path: str) -> Any:
         return None
     inner = next(one for one in typing.get_args(hint) if one is not type(None))
     return _value(inner, value, path)
+
+
+def _choice(choices: tuple[Any, ...], value: Any, path: str) -> Any:
+    if value not in choices:
+        msg = f"{path} is {value!r}, one of {', '.join(choices)} was promised"
+        raise Garbled(msg)
+    return value
 
 
 def _list(inner: Any, value: Any, path: str) -> list[Any]:

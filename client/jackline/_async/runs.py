@@ -106,8 +106,8 @@ class AsyncRuns:
         """Facts of a run as they happen, each once, across reconnects; ends at the settlement unless told otherwise."""
         last_id = None if after is None else str(after)
         stream = AsyncEventStream(self.transport, run_path(run_id, "facts"), {}, last_id)
-        async for event in stream.events(retry, endless=True):
-            fact = decode(Fact, json_of(event.data))
+        async for frame in stream.frames(retry, endless=True):
+            fact = decode(Fact, json_of(frame.data))
             yield fact
             if until_settled and settles(fact):
                 return
@@ -115,9 +115,9 @@ class AsyncRuns:
     async def output(self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW) -> AsyncIterator[Chunk]:
         """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`."""
         stream = AsyncEventStream(self.transport, run_path(run_id, "output"), {}, after)
-        async for event in stream.events(retry, endless=False):
-            if event.name == "output":
-                yield decode(Chunk, json_of(event.data))
+        async for frame in stream.frames(retry, endless=False):
+            if frame.name == "output":
+                yield decode(Chunk, json_of(frame.data))
 
     async def why(self, run_id: str) -> Why:
         """Why the run is in its state, with the facts that led there."""
@@ -154,11 +154,11 @@ class AsyncRuns:
 
 
 def json_of(text: str) -> Any:
-    """JSON of an event's data."""
+    """JSON of a frame's data."""
     try:
         return json.loads(text)
     except ValueError as error:
-        msg = f"an event's data is not JSON: {text[:80]!r}"
+        msg = f"a frame's data is not JSON: {text[:80]!r}"
         raise Garbled(msg) from error
 
 

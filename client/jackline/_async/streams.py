@@ -25,7 +25,7 @@ class AsyncEventStream:
         self._params = params
         self._parser = EventParser(last_id)
 
-    async def events(self, retry: Retry, *, endless: bool) -> AsyncIterator[Event]:
+    async def frames(self, retry: Retry, *, endless: bool) -> AsyncIterator[Event]:
         """Every event; with `endless`, an orderly end is followed by another connection."""
         patience = Patience.start(retry, self._transport.clock)
         while True:

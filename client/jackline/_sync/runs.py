@@ -104,8 +104,8 @@ class Runs:
         """Facts of a run as they happen, each once, across reconnects; ends at the settlement unless told otherwise."""
         last_id = None if after is None else str(after)
         stream = EventStream(self.transport, run_path(run_id, "facts"), {}, last_id)
-        for event in stream.events(retry, endless=True):
-            fact = decode(Fact, json_of(event.data))
+        for frame in stream.frames(retry, endless=True):
+            fact = decode(Fact, json_of(frame.data))
             yield fact
             if until_settled and settles(fact):
                 return
@@ -113,9 +113,9 @@ class Runs:
     def output(self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW) -> Iterator[Chunk]:
         """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`."""
         stream = EventStream(self.transport, run_path(run_id, "output"), {}, after)
-        for event in stream.events(retry, endless=False):
-            if event.name == "output":
-                yield decode(Chunk, json_of(event.data))
+        for frame in stream.frames(retry, endless=False):
+            if frame.name == "output":
+                yield decode(Chunk, json_of(frame.data))
 
     def why(self, run_id: str) -> Why:
         """Why the run is in its state, with the facts that led there."""
@@ -152,11 +152,11 @@ class Runs:
 
 
 def json_of(text: str) -> Any:
-    """JSON of an event's data."""
+    """JSON of a frame's data."""
     try:
         return json.loads(text)
     except ValueError as error:
-        msg = f"an event's data is not JSON: {text[:80]!r}"
+        msg = f"a frame's data is not JSON: {text[:80]!r}"
         raise Garbled(msg) from error
 
 

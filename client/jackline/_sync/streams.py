@@ -25,7 +25,7 @@ class EventStream:
         self._params = params
         self._parser = EventParser(last_id)
 
-    def events(self, retry: Retry, *, endless: bool) -> Iterator[Event]:
+    def frames(self, retry: Retry, *, endless: bool) -> Iterator[Event]:
         """Every event; with `endless`, an orderly end is followed by another connection."""
         patience = Patience.start(retry, self._transport.clock)
         while True:

@@ -1,4 +1,4 @@
-"""Whether the story that was told is true: every claim that the demo makes, checked against the journal and the world."""
+"""Whether the story that was told is true: every claim of the demo, checked against the journal and the world."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

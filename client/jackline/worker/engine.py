@@ -112,15 +112,15 @@ class Engine:
             await self._claim_until_stopped()
             await self._settle()
         finally:
-            for task in background:
-                task.cancel()
+            for one in background:
+                one.cancel()
             await asyncio.gather(*background, return_exceptions=True)
 
     def take_on(self, execution: Execution, lease: HeldLease) -> None:
         """Execute something whose lease is already renewed: a run that was found again after a restart."""
-        task = asyncio.create_task(self._carry(execution, lease))
-        self._executions[task] = execution
-        self._busy[lease.ref.run_id] = task
+        carrying = asyncio.create_task(self._carry(execution, lease))
+        self._executions[carrying] = execution
+        self._busy[lease.ref.run_id] = carrying
 
     async def _register(self) -> None:
         await self.client.register_worker(self.setup.worker_id, labels=self.setup.labels, slots=self.setup.slots)
@@ -212,9 +212,9 @@ class Engine:
     def _start(self, claim: Claim, lease: HeldLease) -> None:
         predecessor = self._busy.get(claim.run_id)
         execution = self._begin(claim, lease)
-        task = asyncio.create_task(self._carry(execution, lease, predecessor))
-        self._executions[task] = execution
-        self._busy[claim.run_id] = task
+        carrying = asyncio.create_task(self._carry(execution, lease, predecessor))
+        self._executions[carrying] = execution
+        self._busy[claim.run_id] = carrying
 
     async def _carry(
         self, execution: Execution, lease: HeldLease, predecessor: asyncio.Task[None] | None = None
@@ -231,10 +231,10 @@ class Engine:
 
     def _carried(self, lease: HeldLease) -> None:
         self.staying.drop(lease)
-        task = asyncio.current_task()
-        if task is not None:
-            self._executions.pop(task, None)
-            if self._busy.get(lease.ref.run_id) is task:
+        carrying = asyncio.current_task()
+        if carrying is not None:
+            self._executions.pop(carrying, None)
+            if self._busy.get(lease.ref.run_id) is carrying:
                 del self._busy[lease.ref.run_id]
         self._slot_freed.set()
 
@@ -252,8 +252,8 @@ class Engine:
             _, pending = await asyncio.wait(list(self._executions), timeout=self.setup.stop_within_s)
             if pending:
                 self.log("stop_unfinished", executions=len(pending))
-                for task in pending:
-                    task.cancel()
+                for carrying in pending:
+                    carrying.cancel()
                 await asyncio.gather(*pending, return_exceptions=True)
         try:
             async with asyncio.timeout(LEAVE_S):

@@ -187,7 +187,7 @@ class Keeper:
         return trusted_until - lead_s - now()
 
     def _act(self) -> None:
-        self._read_trust()
+        self.read_trust()
         trusted_until, lead_s = self.trust
         if self.stop is None and now() >= trusted_until - lead_s:
             self._begin_stop("distrust", trusted_until)
@@ -195,7 +195,8 @@ class Keeper:
             self.killed = True
             self._signal(signal.SIGKILL)
 
-    def _read_trust(self) -> None:
+    def read_trust(self) -> None:
+        """Take over the worker's latest word about the lease."""
         # A file that cannot be read says nothing new: the old instant stands, and comes.
         with contextlib.suppress(OSError, ValueError):
             until, lead = (self.control / "trust").read_text(encoding="ascii").split()
