@@ -146,6 +146,8 @@ def _conditions(tenant: str, listing: Listing) -> Iterator[tuple[str, tuple[Any,
 
 
 def _one_of(column: str, values: tuple[str, ...]) -> tuple[str, tuple[Any, ...]]:
+    if len(values) == 1:  # an equation lets one index serve both the filter and the order
+        return f"{column} = ?", values
     return _ONE_OF.replace("~", column), (msgspec.json.encode(values).decode(),)
 
 

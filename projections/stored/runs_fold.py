@@ -53,7 +53,7 @@ TABLES = (
             "runs_state": "(tenant, state, submitted_at, run_id)",
             "runs_queue": "(tenant, queue, submitted_at, run_id)",
             "runs_leader": "(tenant, leader_id, submitted_at, run_id) WHERE leader_id IS NOT NULL",
-            "runs_owner": "(tenant, owner, run_id) WHERE owner IS NOT NULL",
+            "runs_owner": "(tenant, owner, submitted_at, run_id) WHERE owner IS NOT NULL",
         },
     ),
     Table("runs_tags", "(tenant TEXT, tag TEXT, run_id TEXT, PRIMARY KEY (tenant, tag, run_id)) WITHOUT ROWID", {}),

@@ -77,8 +77,8 @@ def close(outcome: str, *, retryable: bool = True, result: Any = None, error: An
     command = closing.Close(
         outcome=outcome,  # type: ignore[arg-type]
         retryable=retryable,
-        result=None if result is None else to_json(result),
-        error=None if error is None else to_json(error),
+        result=to_json(result),
+        error=to_json(error),
     )
     return lambda standing, now: closing.close(standing, _holder(standing), command, PARTIAL, now)
 
