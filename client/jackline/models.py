@@ -288,6 +288,7 @@ class WorkerInfo:
     worker_id: str
     labels: Any = field(default_factory=dict)
     slots: int = 1
+    slots_used: int = 0
     state: str = "active"
     raw: Any = None
 
@@ -300,6 +301,14 @@ class Chunk:
     seq: int
     stream: str
     data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Pieces of output in order, and where to go on."""
+
+    chunks: list[Chunk]
+    next_after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

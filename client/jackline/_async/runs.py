@@ -15,6 +15,7 @@ from jackline.models import (
     Effect,
     Fact,
     Facts,
+    Output,
     Page,
     Run,
     RunFilter,
@@ -119,6 +120,18 @@ class AsyncRuns:
             if frame.name == "output":
                 yield decode(Chunk, json_of(frame.data))
 
+    async def output_so_far(self, run_id: str, *, after: str | None = None) -> AsyncIterator[Chunk]:
+        """The output that is there now, of all attempts, in order."""
+        while True:
+            page = decode(
+                Output, (await self.transport.ask(Ask("GET", run_path(run_id, "output"), params={"after": after}))).body
+            )
+            for chunk in page.chunks:
+                yield chunk
+            if not page.chunks or page.next_after is None or page.next_after == after:
+                return
+            after = page.next_after
+
     async def why(self, run_id: str) -> Why:
         """Why the run is in its state, with the facts that led there."""
         return decode(Why, (await self.transport.ask(Ask("GET", run_path(run_id, "why")))).body)
@@ -148,9 +161,9 @@ class AsyncRuns:
         """Judge a run that waits for its leader's verdict: `succeeded` or `failed`."""
         return await self._run(run_id, "verdict", {"verdict": verdict, "result": result})
 
-    async def retry(self, run_id: str) -> Run:
-        """A new run with the same payload, linked to this one."""
-        return await self._run(run_id, "retry", {})
+    async def retry(self, run_id: str) -> Submitted:
+        """The receipt of a new run with the same payload, linked to this one."""
+        return decode(Submitted, (await self.transport.ask(Ask("POST", run_path(run_id, "retry"), {}))).body)
 
 
 def json_of(text: str) -> Any:

@@ -15,6 +15,7 @@ from jackline.models import (
     Effect,
     Fact,
     Facts,
+    Output,
     Page,
     Run,
     RunFilter,
@@ -117,6 +118,17 @@ class Runs:
             if frame.name == "output":
                 yield decode(Chunk, json_of(frame.data))
 
+    def output_so_far(self, run_id: str, *, after: str | None = None) -> Iterator[Chunk]:
+        """The output that is there now, of all attempts, in order."""
+        while True:
+            page = decode(
+                Output, (self.transport.ask(Ask("GET", run_path(run_id, "output"), params={"after": after}))).body
+            )
+            yield from page.chunks
+            if not page.chunks or page.next_after is None or page.next_after == after:
+                return
+            after = page.next_after
+
     def why(self, run_id: str) -> Why:
         """Why the run is in its state, with the facts that led there."""
         return decode(Why, (self.transport.ask(Ask("GET", run_path(run_id, "why")))).body)
@@ -146,9 +158,9 @@ class Runs:
         """Judge a run that waits for its leader's verdict: `succeeded` or `failed`."""
         return self._run(run_id, "verdict", {"verdict": verdict, "result": result})
 
-    def retry(self, run_id: str) -> Run:
-        """A new run with the same payload, linked to this one."""
-        return self._run(run_id, "retry", {})
+    def retry(self, run_id: str) -> Submitted:
+        """The receipt of a new run with the same payload, linked to this one."""
+        return decode(Submitted, (self.transport.ask(Ask("POST", run_path(run_id, "retry"), {}))).body)
 
 
 def json_of(text: str) -> Any:

@@ -31,7 +31,7 @@ def workers(place: Place) -> None:
     if place.json:
         show.print_json([worker.raw for worker in found])
         return
-    rows = ((one.worker_id, one.state, one.slots, show.brief(one.labels or "")) for one in found)
+    rows = ((one.worker_id, one.state, f"{one.slots_used}/{one.slots}", show.brief(one.labels or "")) for one in found)
     show.table(("worker", "state", "slots", "labels"), rows)
 
 

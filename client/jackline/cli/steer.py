@@ -71,5 +71,10 @@ def verdict(
 
 
 def retry(place: Place, run_id: RunId) -> None:
-    """Submit a run again, as a new run linked to it."""
-    _steer(place, lambda client: client.retry(run_id))
+    """Submit a run again, as a new run linked to it; prints the new id."""
+    with place.client() as client:
+        receipt = client.retry(run_id)
+    if place.json:
+        show.print_json(receipt)
+    else:
+        print(receipt.run_id)

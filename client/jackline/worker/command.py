@@ -98,14 +98,27 @@ class CommandExecution:
         """Start or rejoin the command, see it through, and tell how it ended."""
         if self._claim is not None:
             argv = _command_of(self._claim, self._shop.command)
-            if argv is None:
-                await self._tell(no_command())
+            if argv is None or self._asked is not None or self._lease.loss is not None:
+                await self._tell(Ending("hand-back") if argv else no_command())
                 return
             self._start(self._claim, argv)
         else:
             self._keeper = Identity.of(self._attempt.load("keeper.json"))
-        await asyncio.gather(self._watch(), self._deliver())
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._watch())
+                both.create_task(self._deliver())
+        except Exception:
+            await self._abandon()
+            raise
         await self._tell(self._last or self._ending())
+
+    async def _abandon(self) -> None:
+        """Something of ours broke: the command must not go on without anybody to look after it."""
+        self._ended.clear()
+        self._order_to_end(self._shop.grace_s)
+        while self._keeper_lives():
+            await asyncio.sleep(LOOK_S)
 
     def _start(self, claim: Claim, argv: list[str]) -> None:
         shop, attempt = self._shop, self._attempt
@@ -290,6 +303,7 @@ class CommandExecution:
         self._attempt.save("ending.json", {"verb": last.verb, "body": last.body})
         if await tell(self._shop, self._lease, last):
             self._attempt.remove()
+            self._shop.home.prune()
 
     async def _heard(self, what: str, say: Any) -> Heard:
         return await until_heard(what, say, self._lease, self._shop.client.transport.clock, self._shop.log)

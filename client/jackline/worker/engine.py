@@ -83,6 +83,7 @@ class Engine:
         self._stopping = asyncio.Event()
         self._slot_freed = asyncio.Event()
         self._poll: _Poll | None = None
+        self._refused: str | None = None
 
     @property
     def occupied(self) -> int:
@@ -92,6 +93,7 @@ class Engine:
     def stop(self) -> None:
         """Begin to stop; `run` returns when that is done."""
         self._stopping.set()
+        self._slot_freed.set()
 
     def press(self, reason: str) -> None:
         """Ask every execution again, with a reason that may mean more haste."""
@@ -143,10 +145,10 @@ class Engine:
         while not self._stopping.is_set():
             if self._free() <= 0:
                 self._slot_freed.clear()
-                await _first(stopping, asyncio.create_task(self._slot_freed.wait()))
+                await self._slot_freed.wait()
                 continue
             claiming = asyncio.create_task(self._claim())
-            await _first(stopping, claiming)
+            await asyncio.wait((stopping, claiming), return_when=asyncio.FIRST_COMPLETED)
             if not claiming.done():
                 await self._last_claim(claiming)
                 break
@@ -175,9 +177,11 @@ class Engine:
             return False
         except Problem as refusal:
             self._poll = None
-            self.log("claim_refused", code=refusal.code, detail=refusal.detail)
+            if refusal.code != self._refused:
+                self._refused = refusal.code
+                self.log("claim_refused", code=refusal.code, detail=refusal.detail)
             return False
-        self._poll = None
+        self._poll = self._refused = None
         await self._begin_all(claims)
         return True
 
@@ -204,14 +208,19 @@ class Engine:
             return
         for claim, lease in zip(claims, leases, strict=True):
             if lease.loss is None:
-                self._start(claim, lease)
+                await self._start(claim, lease)
             else:
                 self.log("claim_lost", run_id=claim.run_id, fence=claim.fence, reason=lease.loss.reason)
                 self.staying.drop(lease)
 
-    def _start(self, claim: Claim, lease: HeldLease) -> None:
+    async def _start(self, claim: Claim, lease: HeldLease) -> None:
         predecessor = self._busy.get(claim.run_id)
-        execution = self._begin(claim, lease)
+        try:
+            execution = self._begin(claim, lease)
+        except Exception as error:  # noqa: BLE001 - one run's trouble must not end the worker
+            self.staying.drop(lease)
+            await self._give_back([lease], error)
+            return
         carrying = asyncio.create_task(self._carry(execution, lease, predecessor))
         self._executions[carrying] = execution
         self._busy[claim.run_id] = carrying
@@ -225,7 +234,7 @@ class Engine:
                 await asyncio.wait([predecessor])
             await execution.run()
         except Exception as error:  # noqa: BLE001 - one run's trouble must not end the worker
-            self.log("execution_broke", run_id=lease.ref.run_id, fence=lease.ref.fence, error=repr(error))
+            await self._give_back([lease], error)
         finally:
             self._carried(lease)
 
@@ -238,9 +247,10 @@ class Engine:
                 del self._busy[lease.ref.run_id]
         self._slot_freed.set()
 
-    async def _give_back(self, leases: Sequence[HeldLease], error: JacklineError) -> None:
+    async def _give_back(self, leases: Sequence[HeldLease], error: Exception) -> None:
+        """What could not be executed for a reason of ours is somebody else's to try; the original error is kept."""
         for lease in leases:
-            self.log("not_started", run_id=lease.ref.run_id, fence=lease.ref.fence, error=str(error))
+            self.log("handed_back", run_id=lease.ref.run_id, fence=lease.ref.fence, error=str(error) or repr(error))
             with contextlib.suppress(JacklineError):
                 await self.client.hand_back(lease.ref)
 
@@ -269,7 +279,3 @@ class Engine:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
-
-
-async def _first(*tasks: "asyncio.Task[bool]") -> None:
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -33,7 +33,7 @@ async def put_in_order(engine: Engine, shop: Shop) -> None:
         ref, ttl_s = known
         lease = HeldLease(ref, ttl_s, engine.clock, shop.grace_s)
         await _put_one_in_order(engine, shop, attempt, lease)
-    shop.home.prune({attempt.path.name.rpartition(".")[0] for attempt in shop.home.attempts()})
+    shop.home.prune()
 
 
 async def _put_one_in_order(engine: Engine, shop: Shop, attempt: Attempt, lease: HeldLease) -> None:

@@ -124,6 +124,8 @@ class Home:
     def attempt(self, ref: LeaseRef) -> Attempt:
         """A fresh control directory for one attempt."""
         path = self.path / "attempts" / f"{_checked(ref.run_id)}.{ref.fence}"
+        # A fence is granted once, unless the service was restored from an older copy: then the old files are void.
+        shutil.rmtree(path, ignore_errors=True)
         path.mkdir(mode=0o700)
         return Attempt(path)
 
@@ -146,8 +148,9 @@ class Home:
         draft.replace(script)
         return script.parent
 
-    def prune(self, busy: set[str], kept: int = KEPT_RUNS) -> None:
+    def prune(self, kept: int = KEPT_RUNS) -> None:
         """Remove the oldest directories of runs that are not being executed, beyond the newest `kept`."""
+        busy = {attempt.path.name.rpartition(".")[0] for attempt in self.attempts()}
         idle = [path for path in (self.path / "runs").iterdir() if path.name not in busy]
         for path in sorted(idle, key=lambda one: one.stat().st_mtime, reverse=True)[kept:]:
             shutil.rmtree(path, ignore_errors=True)

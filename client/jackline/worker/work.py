@@ -7,6 +7,7 @@ time stays on disk and is told at the next start.
 
 import asyncio
 import os
+import re
 import secrets
 import signal
 import socket
@@ -84,6 +85,10 @@ def _stop_on_signals(engine: Engine) -> None:
         loop.add_signal_handler(number, hear)
 
 
+def _key_name(worker_id: str) -> str:
+    return "runs-of-" + re.sub(r"[^A-Za-z0-9._-]", "-", worker_id)[:100]
+
+
 async def _key_for_runs(client: AsyncClient, home: Home, worker_id: str, log: Log) -> str | None:
     """A key of role worker for the commands, when the worker's own could do more than they should.
 
@@ -96,7 +101,7 @@ async def _key_for_runs(client: AsyncClient, home: Home, worker_id: str, log: Lo
     try:
         if (await client.whoami()).role != "admin":
             return None
-        key = await client.create_key(f"runs of {worker_id}", "worker", worker_ids=[worker_id])
+        key = await client.create_key(_key_name(worker_id), "worker", worker_ids=[worker_id])
     except JacklineError as error:
         log("run_key_not_made", error=str(error))
         return None
