@@ -49,7 +49,8 @@ rebuild(Path(sys.argv[1]))
 def ask(file: Path, question: str) -> int:
     """The number that a file of read models answers; 0 when it cannot be asked yet."""
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as c:
-        return int(c.execute(question).fetchone()[0])
+        row = c.execute(question).fetchone()
+        return 0 if row is None else int(row[0])
     return 0
 
 
