@@ -1,0 +1,50 @@
+"""Refusals: a stable code, a sentence with the values, and the values themselves."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import domain
+from domain.refusal import InvalidCommand, Refusal, RunUnknown
+
+for found in pkgutil.iter_modules(domain.__path__, "domain."):
+    importlib.import_module(found.name)
+
+
+def kinds(base: type[Refusal] = Refusal) -> list[type[Refusal]]:
+    return [kind for child in base.__subclasses__() for kind in (child, *kinds(child))]
+
+
+def test_a_refusal_gives_its_values_by_name_and_in_its_sentence() -> None:
+    refusal = InvalidCommand(field="slots", value=0, limit="between 1 and 10")
+
+    assert {"field": "slots", "value": 0, "limit": "between 1 and 10"} == refusal.fields()
+    assert ("slots", 0) == (refusal.field, refusal.value)
+    assert "slots is 0, and must be between 1 and 10" == str(refusal)
+
+
+def test_a_value_that_a_refusal_does_not_have_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError):
+        _ = RunUnknown("r1").holder
+
+
+def test_refusals_are_equal_when_code_and_values_are() -> None:
+    assert RunUnknown("r1") == RunUnknown("r1")
+    assert hash(RunUnknown("r1")) == hash(RunUnknown("r1"))
+    assert RunUnknown("r1") != RunUnknown("r2")
+    assert RunUnknown("r1") != "run_unknown"
+
+
+def test_what_a_refusal_gives_away_cannot_change_it() -> None:
+    refusal = RunUnknown("r1")
+    refusal.fields()["run_id"] = "r2"
+
+    assert "r1" == refusal.run_id
+
+
+def test_every_refusal_of_the_domain_has_a_code_of_its_own_in_snake_case() -> None:
+    ours = [kind for kind in kinds() if kind.__module__.startswith("domain.")]
+
+    assert len(ours) == len({kind.code for kind in ours})
+    assert all(kind.code.replace("_", "").isalpha() and kind.code.islower() for kind in ours)
