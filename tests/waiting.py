@@ -16,7 +16,7 @@ PAUSE_S = 0.02
 T = TypeVar("T")
 
 
-def until(question: Callable[[], T], *, what: str, within_s: float = 10.0) -> T:
+def until(question: Callable[[], T | None], *, what: str, within_s: float = 10.0) -> T:
     """The first truthy answer to the question.
 
     Raises:
@@ -31,7 +31,7 @@ def until(question: Callable[[], T], *, what: str, within_s: float = 10.0) -> T:
         time.sleep(PAUSE_S)
 
 
-async def eventually(question: Callable[[], Awaitable[T]], *, what: str, within_s: float = 10.0) -> T:
+async def eventually(question: Callable[[], Awaitable[T | None]], *, what: str, within_s: float = 10.0) -> T:
     """The first truthy answer to the question, leaving the event loop to others between two questions.
 
     Raises:
