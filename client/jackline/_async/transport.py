@@ -80,7 +80,7 @@ class AsyncTransport:
             await pause(wait_s)
 
     async def _once(self, ask: Ask, key: str | None) -> wire.Reply:
-        headers = {"Idempotency-Key": key} if key else {}
+        headers = {"Accept": "application/json"} | ({"Idempotency-Key": key} if key else {})
         content = None
         if ask.body is not None:
             headers["Content-Type"] = "application/json"

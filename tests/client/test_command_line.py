@@ -1,0 +1,234 @@
+"""The command line as people and programs use it, against a real service."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jackline import Client
+from tests.client.serving import Service, WorkerProcess, bare_environment, free_port
+from tests.waiting import until
+
+pytestmark = pytest.mark.system
+
+Said = subprocess.CompletedProcess[str]
+Say = Callable[..., Said]
+
+
+@pytest.fixture(scope="module")
+def hand(shared: Service) -> Iterator[WorkerProcess]:
+    started = WorkerProcess(shared, "hand", "--slots", "4", "--grace", "1").start()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def say(shared: Service) -> Say:
+    def said(*words: str, data_dir: Path = shared.data_dir, **options: Any) -> Said:
+        environment = bare_environment() | {"JACKLINE_DATA_DIR": str(data_dir), "COLUMNS": "200"}
+        command = [str(shared.script), *words]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=False, **options
+        )
+
+    return said
+
+
+def one_line(said: Said) -> str:
+    assert "Traceback" not in said.stderr
+    assert 1 == len(said.stderr.strip().splitlines()), said.stderr
+    return said.stderr
+
+
+def test_a_run_is_followed_and_its_output_goes_where_it_went(say: Say, hand: WorkerProcess) -> None:
+    said = say("run", "--name", "greets", "--", "sh", "-c", "echo out; echo err >&2")
+
+    assert (0, "out\n") == (said.returncode, said.stdout)
+    assert "err\n" in said.stderr
+    assert "succeeded (attempt 1)" in said.stderr
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 7", 1), ("kill -9 $$", 1)])
+def test_the_exit_code_of_a_followed_run_mirrors_its_outcome(
+    say: Say, hand: WorkerProcess, command: str, code: int
+) -> None:
+    said = say("run", "--max-attempts", "1", "--", "sh", "-c", command)
+
+    assert code == said.returncode
+    assert "failed" in said.stderr
+
+
+def test_a_cancelled_run_is_told_by_its_exit_code(say: Say, hand: WorkerProcess) -> None:
+    run_id = say("submit", "--", "sleep", "300").stdout.strip()
+    until(lambda: json.loads(say("show", run_id, "--json").stdout)["state"] == "running", what="it runs")
+    cancelled = say("cancel", run_id)
+    said = say("show", run_id, "--wait", "20")
+
+    assert 0 == cancelled.returncode
+    assert (20, True) == (said.returncode, "cancelled" in said.stdout)
+
+
+def test_options_after_the_first_word_of_the_command_are_the_commands(say: Say) -> None:
+    run_id = say("submit", "--queue", "nobody", "ls", "-la", "--json").stdout.strip()
+    payload = json.loads(say("show", run_id, "--json").stdout)["payload"]
+
+    assert {"command": ["ls", "-la", "--json"]} == payload
+
+
+def test_a_submission_says_all_that_it_can(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "more.json").write_text('{"more": [1]}')
+    words = ["--queue", "nobody", "--name", "n", "--tag", "a=b=c", "--label", "gpu=yes", "--priority", "3"]
+    words += ["--env", "X=1", "--cwd", "sub", "--payload", f"@{tmp_path}/more.json", "--max-attempts", "5"]
+    words += ["--lease-ttl", "2.5", "--concurrency-key", "c", "--retry-base", "0.5", "--json"]
+    receipt = json.loads(say("submit", *words, "--", "true").stdout)
+    run = json.loads(say("show", receipt["run_id"], "--json").stdout)
+
+    assert {"command": ["true"], "env": {"X": "1"}, "cwd": "sub", "more": [1]} == run["payload"]
+    assert ({"a": "b=c"}, {"gpu": "yes"}, 3, "c") == (
+        run["tags"],
+        run["labels"],
+        run["priority"],
+        run["concurrency_key"],
+    )
+    assert (5, 2.5, 0.5) == tuple(run["policy"][name] for name in ("max_attempts", "lease_ttl_s", "retry_base_s"))
+
+
+def test_lists_are_tables_for_people_and_json_for_programs(say: Say, client: Client) -> None:
+    run_id = client.submit(queue="listed", name="\x1b[31mred", tags={"a": "b"}).run_id
+    until(lambda: client.runs(queue="listed").items, what="it is listed")
+    table, listed = say("ls", "--queue", "listed", "--tag", "a=b"), say("ls", "--queue", "listed", "--json")
+
+    assert run_id in table.stdout
+    assert "\x1b" not in table.stdout
+    assert [run_id] == [run["run_id"] for run in json.loads(listed.stdout)["items"]]
+
+
+def test_facts_and_logs_are_one_document_a_line(say: Say, hand: WorkerProcess) -> None:
+    run_id = say("submit", "--", "sh", "-c", "echo one; echo two").stdout.strip()
+    followed = say("facts", "-f", run_id, "--json")
+    topics = [json.loads(line)["topic"] for line in followed.stdout.splitlines()]
+
+    assert ("run.submitted.v1", "run.closed.v1") == (topics[0], topics[-1])
+    assert "one\ntwo\n" == say("logs", run_id).stdout == say("logs", "-f", run_id).stdout
+    assert "one\ntwo\n" == "".join(
+        json.loads(line)["data"] for line in say("logs", run_id, "--json").stdout.splitlines()
+    )
+
+
+def test_why_is_told_to_people_and_programs(say: Say, client: Client) -> None:
+    run_id = client.submit(queue="nobody").run_id
+    told = json.loads(say("why", run_id, "--json").stdout)
+
+    assert "queued" == told["state"]
+    assert "run.submitted.v1" in say("why", run_id).stdout
+
+
+def test_a_question_is_answered_from_the_command_line(say: Say, hand: WorkerProcess, client: Client) -> None:
+    script = "[ $(cat $JACKLINE_ANSWER) = null ] && jackline park --question which && exit; cat $JACKLINE_ANSWER"
+    run_id = say("submit", "--", "sh", "-c", script).stdout.strip()
+    until(lambda: client.run(run_id).state == "waiting_input", what="it waits")
+    answered = say("answer", run_id, '{"branch": "main"}')
+    client.wait(run_id, 20)
+
+    assert 0 == answered.returncode
+    assert '{"branch": "main"}' == say("logs", run_id).stdout
+
+
+def test_steering_words_do_what_they_say(say: Say, client: Client) -> None:
+    run_id = client.submit(queue="nobody").run_id
+    paused, resumed = say("pause", run_id), say("resume", run_id)
+    cancelled = say("cancel", run_id)
+    again = say("retry", run_id)
+
+    assert ["paused", "queued", "cancelled"] == [one.stdout.split()[1] for one in (paused, resumed, cancelled)]
+    assert run_id == client.run(again.stdout.strip()).retry_of
+
+
+def test_workers_queues_and_keys_are_looked_after(say: Say, hand: WorkerProcess) -> None:
+    workers = json.loads(say("workers", "--json").stdout)
+    limited = say("queues", "set", "narrow", "--max-leases", "2")
+    queues = json.loads(say("queues", "list", "--json").stdout)
+    key = json.loads(say("keys", "create", "ci", "--role", "leader", "--json").stdout)
+    listed = say("keys", "list")
+    revoked = say("keys", "revoke", key["key_id"])
+
+    assert "hand" in [worker["worker_id"] for worker in workers]
+    assert "hand" in say("workers").stdout
+    assert 0 == limited.returncode
+    assert 2 == next(one["max_leases"] for one in queues if one["queue"] == "narrow")
+    assert key["key_id"] in listed.stdout
+    assert key["key"] not in listed.stdout
+    assert 0 == revoked.returncode
+
+
+def test_the_doctor_finds_a_healthy_service_healthy(say: Say) -> None:
+    said = say("doctor", "--json")
+    verdicts = {one["check"]: one["verdict"] for one in json.loads(said.stdout)}
+
+    assert 0 == said.returncode, said.stdout
+    assert "wrong" not in verdicts.values()
+    assert {"versions", "environment", "disk", "key", "service", "clock", "role", "health"} <= set(verdicts)
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(say: Say, tmp_path: Path) -> None:
+    said = say("doctor", "--url", f"http://127.0.0.1:{free_port()}", data_dir=tmp_path)
+
+    assert 1 == said.returncode
+    assert "jackline serve" in said.stdout
+    assert "--key" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["show", "no-such-run"], 5, "run_unknown"),
+        (["answer", "no-such-run", "1"], 5, "run_unknown"),
+        (["lss"], 2, "No such command"),
+        (["ls", "--limit", "0"], 2, "--limit"),
+        (["show"], 2, "Missing argument"),
+        (["submit"], 2, "there is no command"),
+        (["submit", "--payload", "{", "true"], 2, "not JSON"),
+        (["submit", "--payload", "@/no/such/file", "true"], 2, "cannot be read"),
+        (["submit", "--tag", "novalue", "true"], 2, "K=V"),
+        (["submit", "--queue", "", "true"], 3, "invalid"),
+        (["ls", "--key", "wrong"], 6, "unauthenticated"),
+        (["ls", "--url", "nonsense"], 2, "not an http"),
+        (["park", "--wait"], 2, "--keep-lease"),
+        (["partial", "get"], 2, "not inside a run"),
+        (["work", "--id", "../up"], 2, "directory's name"),
+        (["verdict", "no-such-run", "perhaps"], 3, "verdict"),
+    ],
+)
+def test_an_error_is_one_line_with_its_values_and_a_documented_exit_code(
+    say: Say, words: list[str], code: int, says: str
+) -> None:
+    said = say(*words)
+
+    assert code == said.returncode, said.stderr
+    assert says in one_line(said)
+
+
+def test_nobody_at_the_door_is_unknown_and_not_a_no(say: Say) -> None:
+    said = say("submit", "--url", f"http://127.0.0.1:{free_port()}", "--key", "k", "--", "true")
+
+    assert 4 == said.returncode
+    assert "no answer" in one_line(said)
+
+
+def test_a_reader_that_goes_away_is_no_error(shared: Service) -> None:
+    command = f"{shared.script} --help | head -1"
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+
+    assert "Traceback" not in said.stderr
+
+
+def test_every_verb_explains_itself(say: Say) -> None:
+    verbs = ["submit", "run", "ls", "show", "why", "logs", "facts", "cancel", "pause", "answer", "resume", "verdict"]
+    verbs += ["retry", "work", "workers", "queues", "keys", "doctor", "demo", "partial", "park", "effect", "progress"]
+    overview = say("--help").stdout
+    unexplained = [verb for verb in verbs if f" {verb} " not in overview or say(verb, "--help").returncode != 0]
+
+    assert [] == unexplained
