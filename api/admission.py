@@ -1,0 +1,137 @@
+"""Admission: who is calling, on which route, and whether that is allowed.
+
+A caller shows its key as ``Authorization: Bearer <key>``. A browser cannot do that for an event stream or a WebSocket,
+so it first exchanges its key for a *ticket*: good once, for ``TICKET_S`` seconds, in the query of one url. A key itself
+is never accepted in a url, where logs and histories keep it.
+
+Every command may carry ``Idempotency-Key``; with tenant, principal, method and path it makes the command id, under
+which the journal remembers the answer. The digest of the body travels along, so that the same key with another body is
+refused.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from api.bodies import canonical_digest
+from api.clock import new_secret
+from api.keys import Entry, Key, KeyRing
+from api.problems import InvalidBody, RoleNotAllowed, Unauthenticated
+from api.roles import Roles
+from commands.desk import Caller
+from domain.values import Moment
+
+TICKET_S = 60.0
+TICKET_CHARS = 43
+TICKETS_MAX = 10_000
+IDEMPOTENCY_KEY_MAX_CHARS = 255
+
+_BEARER = "bearer "
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """Who was let in, and by which key."""
+
+    key: Key
+    caller: Caller
+
+
+class Tickets:
+    """One-time passes for urls; the oldest are dropped beyond ``TICKETS_MAX``."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Entry, float]] = {}
+
+    def issue(self, entry: Entry, now: Moment) -> str:
+        """A fresh ticket for whoever holds this key."""
+        ticket = new_secret(TICKET_CHARS)
+        while len(self._held) >= TICKETS_MAX:
+            del self._held[next(iter(self._held))]
+        self._held[ticket] = (entry, now.mono + TICKET_S)
+        return ticket
+
+    def redeem(self, ticket: str, now: Moment) -> Entry | None:
+        """What the ticket stands for, once and in time."""
+        entry, until = self._held.pop(ticket, (None, 0.0))
+        return entry if now.mono < until else None
+
+
+class Gate:
+    """Lets in those whose key opens the route."""
+
+    def __init__(self, keys: KeyRing, tickets: Tickets) -> None:
+        self.keys = keys
+        self.tickets = tickets
+
+    def admit(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], now: Moment) -> Entry:
+        """The entry of the key that was shown.
+
+        Raises:
+            Unauthenticated: there was none, or none that opens anything.
+        """
+        shown = headers.get(b"authorization")
+        if shown is not None:
+            entry = self._by_key(shown, now.wall)
+        else:
+            entry = self._by_ticket(scope, now)
+        if entry is None:
+            raise Unauthenticated
+        return entry
+
+    def _by_key(self, shown: bytes, now: datetime) -> Entry | None:
+        text = shown.decode("latin-1")
+        if text[: len(_BEARER)].lower() != _BEARER:
+            return None
+        return self.keys.find(text[len(_BEARER) :].strip(), now)
+
+    def _by_ticket(self, scope: Mapping[str, Any], now: Moment) -> Entry | None:
+        query: bytes = scope["query_string"]
+        if b"ticket=" not in query:
+            return None
+        given = parse_qs(query.decode("latin-1")).get("ticket", [])
+        entry = self.tickets.redeem(given[0], now) if given else None
+        return entry if entry is not None and self.keys.is_live(entry.key, now.wall) else None
+
+
+def require_role(entry: Entry, roles: Roles, route: str) -> None:
+    """Refuse a role that may not use the route, naming those that may."""
+    if entry.key.role not in roles:
+        raise RoleNotAllowed(principal=entry.key.name, role=entry.key.role, route=route, allowed=sorted(roles, key=str))
+
+
+def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], body: Any) -> Caller:
+    """The principal with what this one request adds to it: its command id, the digest of its body, its trace."""
+    shown = headers.get(b"idempotency-key")
+    trace = headers.get(b"traceparent")
+    if shown is None and trace is None:
+        return entry.caller
+    caller = entry.caller
+    command_id = digest = None
+    if shown is not None:
+        key = _checked_key(shown)
+        path = scope.get("raw_path") or scope["path"].encode()
+        parts = (caller.tenant, caller.principal, scope["method"], path.decode("latin-1"), key)
+        command_id = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        digest = canonical_digest(body)
+    return Caller(
+        tenant=caller.tenant,
+        principal=caller.principal,
+        role=caller.role,
+        leaders=caller.leaders,
+        workers=caller.workers,
+        command_id=command_id,
+        request_digest=digest,
+        traceparent=None if trace is None else trace.decode("latin-1")[:64],
+    )
+
+
+def _checked_key(shown: bytes) -> str:
+    key = shown.decode("latin-1")
+    if not 1 <= len(key) <= IDEMPOTENCY_KEY_MAX_CHARS:
+        limit = f"1 to {IDEMPOTENCY_KEY_MAX_CHARS} characters"
+        raise InvalidBody([{"field": "Idempotency-Key", "limit": limit}])
+    return key

@@ -1,0 +1,149 @@
+"""Attachments: the open streams of workers, what is pushed to them, and what their end is evidence of.
+
+A worker may keep a stream open, or several. Over it go the heartbeat's messages, and what the service wants of a holder
+is pushed at once, as one lease of a heartbeat's answer: told, not renewed, so ``ttl_s`` is what is left. A push that
+cannot be delivered is no loss: every instruction is repeated with each renewal until it has been followed.
+
+When the *last* stream of a worker is closed by its side without a goodbye, the worker is detached: that goes into the
+journal, its leases get the reconnect window, and claims that still wait for it are given up, so that nothing is granted
+to the dead. A stream that we close (stopping, a revoked key, silence) is evidence of nothing.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from commands.desk import Desk
+from commands.holding import instructions, stop
+from domain.lease import Held, Lease, LeaseExpired, LeaseRevoked, SliceEnded, Vacant, holder_of
+from domain.run import Run, run_stream
+from domain.run_facts import CancelRequested, InputProvided, PauseRequested
+from domain.standing import lease_stream
+from domain.worker import Registered, WorkerDrained, worker_stream
+from journal.mapper import Recorded
+
+PUSHES_MAX = 1_000
+"""Pushes that wait for one stream; beyond it they are dropped, and come with the next renewal."""
+
+WorkerKey = tuple[str, str]
+Shown = dict[str, Any]
+T = TypeVar("T")
+
+_ASKS = (CancelRequested, PauseRequested, InputProvided)
+_ENDS = (LeaseRevoked, LeaseExpired, SliceEnded)
+
+
+class Attachments:
+    """The workers that keep a stream open, and the claims that wait for a worker."""
+
+    def __init__(self) -> None:
+        self._streams: dict[WorkerKey, list[asyncio.Queue[Shown]]] = {}
+        self._claims: dict[WorkerKey, set[asyncio.Future[Any]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._streams.values()))
+
+    @contextmanager
+    def attached(self, worker: WorkerKey) -> Iterator[asyncio.Queue[Shown]]:
+        """What is pushed to one more stream of this worker, for as long as it is open."""
+        pushes: asyncio.Queue[Shown] = asyncio.Queue(PUSHES_MAX)
+        self._streams.setdefault(worker, []).append(pushes)
+        try:
+            yield pushes
+        finally:
+            streams = self._streams[worker]
+            streams.remove(pushes)
+            if not streams:
+                del self._streams[worker]
+
+    def is_attached(self, worker: WorkerKey) -> bool:
+        """Whether any stream of the worker is open."""
+        return worker in self._streams
+
+    async def claiming(self, worker: WorkerKey, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of a claim that may wait; None when its worker was detached meanwhile."""
+        doing = asyncio.ensure_future(work)
+        waiting = self._claims.setdefault(worker, set())
+        waiting.add(doing)
+        try:
+            await asyncio.wait({doing})
+        finally:
+            waiting.discard(doing)
+            if not waiting:
+                self._claims.pop(worker, None)
+            doing.cancel()
+        return None if doing.cancelled() else doing.result()
+
+    def give_up_claims(self, worker: WorkerKey) -> None:
+        """The worker is detached: nothing is granted to claims that still wait for it."""
+        for doing in self._claims.get(worker, ()):
+            doing.cancel()
+
+    def tell(self, desk: Desk, facts: Sequence[Recorded]) -> None:
+        """Push what these facts mean to the workers that they concern, if those have a stream open."""
+        if not self._streams:
+            return
+        for recorded in facts:
+            fact, tenant = recorded.fact, recorded.meta.tenant or ""
+            subject = recorded.stream.partition("-")[2]
+            if isinstance(fact, _ASKS):
+                self._push_run(desk, subject, tenant)
+            elif isinstance(fact, _ENDS) and fact.worker is not None:
+                self._push((tenant, fact.worker), told(desk, subject, fact.worker))
+            elif isinstance(fact, WorkerDrained):
+                self._push_worker(desk, (tenant, fact.worker_id))
+
+    def _push_run(self, desk: Desk, run_id: str, tenant: str) -> None:
+        worker = holder_of(desk.journal.streams.load(lease_stream(run_id)))
+        if worker is not None:
+            self._push((tenant, worker), told(desk, run_id, worker))
+
+    def _push_worker(self, desk: Desk, worker: WorkerKey) -> None:
+        if worker in self._streams:
+            for run_id in desk.live.limits.held_by(worker):
+                self._push(worker, told(desk, run_id, worker[1]))
+
+    def _push(self, worker: WorkerKey, lease: Shown | None) -> None:
+        for pushes in self._streams.get(worker, ()):
+            if lease is not None and not pushes.full():
+                pushes.put_nowait({"leases": [lease]})
+
+
+def told(desk: Desk, run_id: str, worker_id: str) -> Shown | None:
+    """What the worker's next heartbeat would be answered about this run, without renewing anything."""
+    lease: Lease = desk.journal.streams.load(lease_stream(run_id))
+    run = desk.journal.streams.load(run_stream(run_id))
+    if not isinstance(run, Run):
+        return None
+    if isinstance(lease, Held) and lease.worker == worker_id:
+        return _held(desk, run, lease)
+    if isinstance(lease, Vacant) and lease.last is not None and lease.last.worker == worker_id:
+        return _shown(
+            run_id, lease.last.fence, outcome="lost", current=lease.fence, reason=lease.last.cause,
+            instructions=[stop(lease.last.cause, desk.timers.kill_grace_s)],
+        )  # fmt: skip
+    return None
+
+
+def _held(desk: Desk, run: Run, lease: Held) -> Shown:
+    now, mark = desk.clock(), desk.evidence.leases.get(run.run_id)
+    left_s = lease.ttl_s if mark is None else max(0.0, round(mark.deadline - now.mono, 3))
+    slice_s = None if lease.slice_ends_at is None else max(0.0, (lease.slice_ends_at - now.wall).total_seconds())
+    worker = desk.journal.streams.load(worker_stream(run.submission.tenant, lease.worker))
+    return _shown(
+        run.run_id,
+        lease.fence,
+        outcome="slice_ended" if lease.sliced else "renewed",
+        current=lease.fence,
+        holder=lease.worker,
+        reason="slice_ended" if lease.sliced else None,
+        ttl_s=left_s,
+        slice_ends_in_s=slice_s,
+        instructions=instructions(run, lease, worker) if isinstance(worker, Registered) else [],
+    )
+
+
+def _shown(run_id: str, fence: int, **said: Any) -> Shown:
+    empty: Shown = {"holder": None, "reason": None, "ttl_s": None, "slice_ends_in_s": None, "instructions": []}
+    return {"run_id": run_id, "fence": fence, **empty, **said}

@@ -1,0 +1,109 @@
+"""The boot: one step after the other, each with a name that ``/readyz`` shows, and the same way back at the end.
+
+Open the journal (its lock is what makes this process the only one), open the keys, replay, give every lease a full ttl
+from now, open the read models, accept callers, start the promises. Whatever fails on the way closes what was opened.
+
+Files are touched only after the lock is held: a second service on the same data directory changes nothing.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+from api.clock import new_fact_id, new_id
+from api.keys import KeyRing, first_admin_key
+from api.node import Node
+from commands.boot import Opening
+from commands.desk import Desk
+from journal.opening import open_journal
+from policies.manager import Manager
+from projections.runner import Runner
+
+log = logging.getLogger(__name__)
+
+
+class Boot:
+    """Brings one node up, and down again."""
+
+    def __init__(self, node: Node, data_dir: Path) -> None:
+        self._node = node
+        self._data_dir = data_dir
+        self._sweeping: asyncio.Future[None] | None = None
+        self._opened: Desk | None = None
+        self.admin_key: Path | None = None
+        """Where an admin key was written, if this start wrote one."""
+
+    async def up(self) -> None:
+        """Open everything, in order.
+
+        Raises:
+            JournalError: the data directory or a file in it cannot be used; one line says why and what to do.
+        """
+        try:
+            await self._open()
+        except BaseException:
+            self._node.stage = "failed"
+            await self.down()
+            raise
+
+    async def _open(self) -> None:
+        node = self._node
+        node.step = "opening the journal"
+        journal = await open_journal(self._data_dir, node.clock, mint=new_fact_id)
+        opening = Opening(journal, node.clock, new_id, node.settings.timers())
+        desk = self._opened = opening.desk
+        desk.fence_required = node.settings.fence_required
+        node.step = "opening the keys"
+        keys = KeyRing(self._data_dir)
+        node.use_keys(keys)
+        self.admin_key = first_admin_key(keys, self._data_dir, node.clock().wall)
+        node.step = "replaying the journal"
+        while await asyncio.to_thread(opening.replay_some):
+            pass
+        node.step = "giving every lease its full ttl"
+        opening.finish()
+        node.step = "opening the read models"
+        node.runner = Runner(journal, self._data_dir)
+        node.runner.start()
+        self._listen(desk)
+        node.step = "accepting"
+        node.desk_or_none = desk
+        node.step = "starting the sweeps"
+        node.manager = Manager(desk)
+        self._sweeping = asyncio.ensure_future(node.manager.run())
+        self._watch()
+        node.stage, node.step = "ready", "ready"
+
+    def _listen(self, desk: Desk) -> None:
+        node = self._node
+        listeners = desk.journal.listeners
+        listeners.append(lambda facts: node.attachments.tell(desk, facts))
+        listeners.append(node.bells.heard)
+        listeners.append(lambda _: node.health.appended())
+
+    def _watch(self) -> None:
+        """Let health ask every part for its first error."""
+        node, manager, runner = self._node, self._node.manager, self._node.runner
+        assert manager is not None
+        assert runner is not None
+        journal = node.desk.journal
+        node.health.sources = {
+            "process_manager": (lambda: manager.first_error, manager.acknowledge),
+            "projections": (lambda: runner.first_error, runner.acknowledge),
+            "journal": (lambda: journal.fault, lambda: setattr(journal, "fault", None)),
+        }
+
+    async def down(self) -> None:
+        """Close everything, in the other order; what was being appended is finished first."""
+        node = self._node
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+        if node.runner is not None:
+            await node.runner.stop()
+        if self._opened is not None:
+            await self._opened.journal.close()
+        if node.gate_or_none is not None:
+            node.keys.close()

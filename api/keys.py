@@ -1,0 +1,254 @@
+"""Bearer keys: who may knock, kept in a file of their own beside the journal, as hashes.
+
+A key is written ``jlk_<id 8>_<secret 43>_<check 6>``, all of letters and digits: the prefix and the checksum (CRC-32)
+let scanners recognise one that leaked, the secret has 256 bits. Kept are the id, SHA-256 over id and secret (a secret
+of that size needs no slow hash), the role, the ids it may act as, and its end; the secret itself is shown once.
+
+``DIR/keys.sqlite3`` and ``DIR/admin.key`` are readable by their owner alone. The first start, and any start that finds
+no key at all, makes an admin key and writes it to ``DIR/admin.key``. A revocation is effective at once: every check
+asks the table in memory, which this process alone changes, and open streams of the key are ended.
+
+A key that is expired, revoked or unknown opens nothing, and costs its holder the same time.
+"""
+
+import hashlib
+import hmac
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from api.clock import ALPHABET, new_secret
+from api.problems import KeyUnknown
+from commands.desk import Caller, Role
+
+PREFIX = "jlk"
+ID_CHARS, SECRET_CHARS, CHECK_CHARS = 8, 43, 6
+TENANT = "default"
+KEYS_MAX = 10_000
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (
+    key_id TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, leader_ids TEXT, worker_ids TEXT,
+    not_after TEXT, hash BLOB NOT NULL, created_at TEXT NOT NULL, created_by TEXT NOT NULL, revoked_at TEXT
+) STRICT
+"""
+_DUMMY = hashlib.sha256(b"no key").digest()
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One key, without its secret; null ids mean any of the tenant."""
+
+    key_id: str
+    name: str
+    role: Role
+    leader_ids: tuple[str, ...] | None = None
+    worker_ids: tuple[str, ...] | None = None
+    not_after: datetime | None = None
+    created_at: datetime
+    created_by: str
+    revoked_at: datetime | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """The key as it is listed."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "created_by"}
+
+    def caller(self) -> Caller:
+        """The principal that presents it."""
+        return Caller(
+            tenant=TENANT,
+            principal=self.name,
+            role=self.role,
+            leaders=None if self.leader_ids is None else frozenset(self.leader_ids),
+            workers=None if self.worker_ids is None else frozenset(self.worker_ids),
+        )
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that is to be made."""
+
+    name: str
+    role: Role
+    leader_ids: tuple[str, ...] | None = None
+    worker_ids: tuple[str, ...] | None = None
+    not_after: datetime | None = None
+
+
+class Entry(msgspec.Struct):
+    """A key as the process holds it."""
+
+    key: Key
+    digest: bytes
+    caller: Caller
+
+
+class KeyRing:
+    """The keys of one data directory."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self.path = None if data_dir is None else data_dir / "keys.sqlite3"
+        self._file = _open(self.path)
+        self._entries: dict[str, Entry] = {}
+        self.on_revoked: Callable[[str], None] = lambda _: None
+        """Told the id of a key from now on worth nothing."""
+        for row in self._file.execute(f"SELECT {_COLUMNS}, hash FROM keys ORDER BY created_at, key_id"):  # noqa: S608
+            self._hold(_key(row[:-1]), row[-1])
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def find(self, token: str, now: datetime) -> Entry | None:
+        """The entry that this token opens, if it opens any."""
+        key_id, secret = _parts(token)
+        entry = self._entries.get(key_id)
+        digest = _digest(key_id, secret)
+        if not hmac.compare_digest(digest, _DUMMY if entry is None else entry.digest) or entry is None:
+            return None
+        return entry if self.is_live(entry.key, now) else None
+
+    def is_live(self, key: Key, now: datetime) -> bool:
+        """Whether the key still opens what it opened, as of now."""
+        entry = self._entries.get(key.key_id)
+        if entry is None or entry.key.revoked_at is not None:
+            return False
+        return key.not_after is None or now < key.not_after
+
+    def make(self, wanted: Wanted, by: str, now: datetime) -> tuple[Key, str]:
+        """A new key and its token, which is kept nowhere."""
+        key_id, secret = new_secret(ID_CHARS), new_secret(SECRET_CHARS)
+        while key_id in self._entries:
+            key_id = new_secret(ID_CHARS)
+        key = Key(
+            key_id=key_id,
+            name=wanted.name,
+            role=wanted.role,
+            leader_ids=wanted.leader_ids,
+            worker_ids=wanted.worker_ids,
+            not_after=wanted.not_after,
+            created_at=now,
+            created_by=by,
+        )
+        self.keep(key, _digest(key_id, secret))
+        return key, _token(key_id, secret)
+
+    def keep(self, key: Key, digest: bytes) -> None:
+        """Put a key down, durably, and let it open what it opens from now on."""
+        values = msgspec.to_builtins(key)
+        row = [values[name] if name in _PLAIN else _encoded(values[name]) for name in Key.__struct_fields__]
+        marks = ", ".join("?" * (len(row) + 1))
+        with self._file:
+            self._file.execute(f"INSERT INTO keys ({_COLUMNS}, hash) VALUES ({marks})", [*row, digest])  # noqa: S608
+        self._hold(key, digest)
+
+    def _hold(self, key: Key, digest: bytes) -> None:
+        self._entries[key.key_id] = Entry(key, digest, key.caller())
+
+    def revoke(self, key_id: str, now: datetime) -> Key:
+        """The key opens nothing from now on; a repeat changes nothing.
+
+        Raises:
+            KeyUnknown: there is none with this id.
+        """
+        entry = self._entries.get(key_id)
+        if entry is None:
+            raise KeyUnknown(key_id)
+        if entry.key.revoked_at is None:
+            with self._file:
+                self._file.execute("UPDATE keys SET revoked_at = ? WHERE key_id = ?", (now.isoformat(), key_id))
+            self._hold(msgspec.structs.replace(entry.key, revoked_at=now), entry.digest)
+            self.on_revoked(key_id)
+        return self._entries[key_id].key
+
+    def all(self) -> Sequence[Key]:
+        """Every key that was ever made, the oldest first."""
+        return [entry.key for entry in self._entries.values()]
+
+
+def first_admin_key(ring: KeyRing, data_dir: Path, now: datetime) -> Path | None:
+    """Where the admin key was written, when there was no key at all and one was made; None otherwise.
+
+    The file is written before the key is known to the ring: a crash in between leaves a file that the next start
+    writes anew, and never a key that nobody has.
+    """
+    if len(ring):
+        return None
+    path = data_dir / "admin.key"
+    key_id, secret = new_secret(ID_CHARS), new_secret(SECRET_CHARS)
+    _write_private(path, _token(key_id, secret))
+    key = Key(key_id=key_id, name="admin", role="admin", created_at=now, created_by="first start")
+    ring.keep(key, _digest(key_id, secret))
+    return path
+
+
+def _write_private(path: Path, text: str) -> None:
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+
+
+def _open(path: Path | None) -> sqlite3.Connection:
+    if path is None:
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
+    else:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        path.chmod(0o600)
+        connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(_SCHEMA)
+    connection.commit()
+    return connection
+
+
+_COLUMNS = ", ".join(Key.__struct_fields__)
+_PLAIN = frozenset({"key_id", "name", "role", "not_after", "created_at", "created_by", "revoked_at"})
+
+
+def _encoded(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+def _key(row: Sequence[Any]) -> Key:
+    values = dict(zip(Key.__struct_fields__, row, strict=True))
+    for name in ("leader_ids", "worker_ids"):
+        values[name] = None if values[name] is None else msgspec.json.decode(values[name])
+    return msgspec.convert(values, Key)
+
+
+def _token(key_id: str, secret: str) -> str:
+    body = f"{PREFIX}_{key_id}_{secret}"
+    return f"{body}_{check_of(body)}"
+
+
+def check_of(body: str) -> str:
+    """The checksum of a token's body, as it stands at its end: CRC-32 in six letters and digits."""
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(CHECK_CHARS):
+        number, digit = divmod(number, len(ALPHABET))
+        digits = ALPHABET[digit] + digits
+    return digits
+
+
+def _parts(token: str) -> tuple[str, str]:
+    """Id and secret of what may be a token; what is not one has neither, and is compared all the same."""
+    parts = token.split("_")
+    if len(parts) != 4 or parts[0] != PREFIX or len(token) > 80:
+        return "", ""
+    return parts[1], parts[2]
+
+
+def _digest(key_id: str, secret: str) -> bytes:
+    return hashlib.sha256(f"jackline key\0{key_id}\0{secret}".encode("utf-8", "replace")).digest()

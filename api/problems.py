@@ -1,0 +1,230 @@
+"""Failures become problem documents (RFC 9457) here and nowhere else, from one table of codes.
+
+Three kinds, never mixed. A *refusal* (4xx) says no: nothing was changed, and its fields are those of the exception. An
+*unavailability* (503, 504) says "not now" or "nobody knows", with ``retry_after_s`` in the body and ``Retry-After`` in
+the head; the same command may be sent again under the same idempotency key. Anything else is a bug of ours or damage
+to our files: it is logged, kept in ``/healthz``, and answered ``internal`` (500) without a detail that was not meant
+for the caller.
+
+``STATUS`` is the closed table of every code that can be sent; ``docs/refusals.md`` describes each.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from domain.refusal import Refusal
+from journal.errors import Unavailable
+
+STATUS: Mapping[str, int] = {
+    "invalid": 422,
+    "malformed": 422,
+    "body_too_large": 413,
+    "too_deep": 413,
+    "unauthenticated": 401,
+    "not_allowed": 403,
+    "not_found": 404,
+    "key_unknown": 404,
+    "method_not_allowed": 405,
+    "too_many_streams": 503,
+    "booting": 503,
+    "stopping": 503,
+    "read_model_behind": 504,
+    "internal": 500,
+    "run_unknown": 404,
+    "run_settled": 409,
+    "run_paused": 409,
+    "wrong_state": 409,
+    "verdict_pending": 409,
+    "lease_held": 409,
+    "fence_lost": 409,
+    "fence_required": 428,
+    "reservation_lost": 409,
+    "limit_reached": 409,
+    "labels_missing": 409,
+    "worker_unknown": 404,
+    "worker_draining": 409,
+    "worker_quarantined": 409,
+    "leases_held": 409,
+    "effect_unknown": 404,
+    "effect_frozen": 409,
+    "effect_not_ambiguous": 409,
+    "idempotency_mismatch": 422,
+    "journal_busy": 503,
+    "journal_contended": 503,
+    "journal_closed": 503,
+    "outcome_unknown": 503,
+}
+"""Code to HTTP status, for everything that can be sent."""
+
+JSON = (b"content-type", b"application/problem+json")
+_COMMON = ("type", "title", "status", "code", "detail")
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One failure, ready to be sent: status, document, and headers beyond the content type."""
+
+    status: int
+    document: dict[str, Any]
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    @property
+    def code(self) -> str:
+        """The stable code."""
+        return str(self.document["code"])
+
+    @property
+    def body(self) -> bytes:
+        """The document as JSON."""
+        return msgspec.json.encode(self.document)
+
+
+class BodyTooLarge(Refusal):
+    """The body exceeds the bound of its route; it was not read further."""
+
+    code = "body_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the body has more than {limit} bytes", limit=limit)
+
+
+class TooDeep(Refusal):
+    """The JSON is nested deeper than the bound."""
+
+    code = "too_deep"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the body is nested more than {limit} levels deep", limit=limit)
+
+
+class Malformed(Refusal):
+    """The body is not one JSON value, or one that everybody reads in the same way."""
+
+    code = "malformed"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the body is not JSON that can be accepted: {problem}", problem=problem)
+
+
+class InvalidBody(Refusal):
+    """The body is JSON and does not have the shape of its route; ``errors`` names every field that is wrong."""
+
+    code = "invalid"
+
+    def __init__(self, errors: list[dict[str, str]]) -> None:
+        first = errors[0]
+        super().__init__(
+            f"{first['field'] or 'the body'} must be {first['limit']}",
+            field=first["field"],
+            limit=first["limit"],
+            errors=errors,
+        )
+
+
+class Unauthenticated(Refusal):
+    """There is no key, or none that opens anything; which of the two it is is not said."""
+
+    code = "unauthenticated"
+
+    def __init__(self) -> None:
+        super().__init__("a valid key is required: send `Authorization: Bearer <key>`")
+
+
+class RoleNotAllowed(Refusal):
+    """The caller's role may not use this route; ``allowed`` says which may."""
+
+    code = "not_allowed"
+
+    def __init__(self, *, principal: str, role: str, route: str, allowed: list[str]) -> None:
+        super().__init__(
+            f"{principal!r} has the role {role}; {route} is for {', '.join(allowed)}",
+            principal=principal, role=role, action=route, allowed=allowed,
+        )  # fmt: skip
+
+
+class RouteUnknown(Refusal):
+    """Nothing is at this path."""
+
+    code = "not_found"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"nothing is at {path[:200]!r}", path=path[:200])
+
+
+class MethodNotAllowed(Refusal):
+    """Something is at this path, and it does not answer to this method."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: list[str]) -> None:
+        super().__init__(f"{method} is not allowed here; {', '.join(allowed)} is", method=method, allowed=allowed)
+
+
+class KeyUnknown(Refusal):
+    """No key has this id."""
+
+    code = "key_unknown"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"no key has the id {key_id!r}", key_id=key_id)
+
+
+class TooManyStreams(Refusal):
+    """As many streams are open as this service carries."""
+
+    code = "too_many_streams"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} streams are open, and no more are taken", limit=limit, retry_after_s=5.0)
+
+
+class Booting(Refusal):
+    """The service has not finished its boot."""
+
+    code = "booting"
+
+    def __init__(self, step: str) -> None:
+        super().__init__(f"the service is booting: {step}", step=step, retry_after_s=1.0)
+
+
+class Stopping(Refusal):
+    """The service is draining before its exit, and begins nothing new."""
+
+    code = "stopping"
+
+    def __init__(self) -> None:
+        super().__init__("the service is stopping", retry_after_s=1.0)
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that this failure is sent as; a failure that nobody foresaw is ``internal``, without detail."""
+    if isinstance(error, Refusal | Unavailable) and error.code in STATUS:
+        return _problem(error.code, error.message, error.fields())
+    return _problem("internal", "the service failed; its log and /healthz say why", {})
+
+
+def _problem(code: str, detail: str, fields: dict[str, Any]) -> Problem:
+    status = STATUS[code]
+    document = {
+        "type": f"urn:jackline:problem:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        **{name: value for name, value in fields.items() if name not in _COMMON},
+    }
+    return Problem(status, document, tuple(_headers(code, fields)))
+
+
+def _headers(code: str, fields: dict[str, Any]) -> list[tuple[bytes, bytes]]:
+    headers = []
+    wait_s = fields.get("retry_after_s")
+    if isinstance(wait_s, int | float):
+        headers.append((b"retry-after", str(max(0, math.ceil(wait_s))).encode()))
+    if code == "unauthenticated":
+        headers.append((b"www-authenticate", b'Bearer realm="jackline"'))
+    if code == "method_not_allowed":
+        headers.append((b"allow", ", ".join(fields["allowed"]).encode()))
+    return headers

@@ -1,0 +1,42 @@
+"""How the service is, and what it is."""
+
+import platform
+from importlib import metadata
+
+from fastapi import APIRouter
+
+from api import requests, wire_service
+from api.calls import Answer, Call, Endpoint
+from api.openapi import document_of
+from journal.schema import SCHEMA_VERSION
+
+router = APIRouter(route_class=Endpoint, tags=["service"])
+
+
+@router.get("/healthz", response_model=wire_service.Health)
+async def health(call: Call) -> Answer:
+    """How every part of the service is, with the first error that nobody has acknowledged."""
+    return call.node.report()
+
+
+@router.post("/v1/health/ack", status_code=204)
+async def acknowledge(call: Call, body: requests.Nothing) -> Answer:
+    """Put the first error to rest: somebody has seen it."""
+    call.node.health.acknowledge()
+    return None
+
+
+@router.get("/v1/version", response_model=wire_service.Version)
+async def version(call: Call) -> Answer:
+    """What is running."""
+    return {
+        "version": metadata.version("jackline-server"),
+        "python": platform.python_version(),
+        "journal": f"{call.desk.journal.kind}, schema {SCHEMA_VERSION}",
+    }
+
+
+@router.get("/v1/openapi.json", response_model=dict)
+async def openapi(call: Call) -> Answer:
+    """This interface as an OpenAPI document."""
+    return document_of(call.scope["app"])

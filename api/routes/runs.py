@@ -1,0 +1,117 @@
+"""Runs: submitted, shown, listed, steered, explained."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from api import requests, wire
+from api.bodies import canonical_digest
+from api.calls import Answer, Call, Endpoint
+from api.views import reached, run_when, runs_page, visible, with_position
+from commands import explaining, steering, submitting
+from commands.showing import show_run
+from commands.submitting import Wish
+from projections.stored.listing import Listing
+
+router = APIRouter(route_class=Endpoint, tags=["runs"])
+
+RUN = "/v1/runs/{run_id}"
+
+
+def _wish(submit: requests.Submit, value: Any) -> Wish:
+    digest = None if submit.idempotency_key is None else canonical_digest(value)
+    return Wish(command=submit.command(digest), key=submit.idempotency_key)
+
+
+@router.post("/v1/runs", status_code=201, response_model=wire.Submitted)
+async def submit(call: Call, body: requests.Submit) -> Answer:
+    """Submit a run; a repeat under the same idempotency key gets the first receipt."""
+    done = await submitting.submit(call.desk, call.caller, _wish(body, call.body_value))
+    return with_position(call, done, done.answer["run_id"])
+
+
+@router.post("/v1/runs/batch", status_code=201, response_model=wire.SubmittedBatch)
+async def submit_batch(call: Call, body: requests.SubmitBatch) -> Answer:
+    """Submit up to 1,000 runs in one append: all or none."""
+    wishes = [_wish(one, value) for one, value in zip(body.runs, call.body_value["runs"], strict=True)]
+    done = await submitting.submit_many(call.desk, call.caller, wishes)
+    runs = [{"run_id": run["run_id"], "state": run["state"]} for run in done.answer["runs"]]
+    done.answer = {"runs": runs, "position": done.position or call.desk.journal.position}
+    return done
+
+
+@router.get("/v1/runs", response_model=wire.RunPage)
+async def list_runs(call: Call, query: Annotated[requests.ListRuns, Query()]) -> Answer:
+    """Runs by filter, a page at a time; the list may lag behind by moments unless `min_position` is given."""
+    wanted = Listing(
+        state=tuple(query.state),
+        queue=query.queue,
+        leader_id=query.leader_id,
+        owner=query.owner,
+        tags=tuple(query.tag),
+        q=query.q,
+        sort=query.sort,
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    return await runs_page(call, wanted, query.min_position)
+
+
+@router.get(RUN, response_model=wire.Run)
+async def show(call: Call, run_id: str, query: Annotated[requests.ReadRun, Query()]) -> Answer:
+    """The run as it is now, or once it has settled."""
+    return await run_when(call, run_id, query)
+
+
+@router.get(f"{RUN}/why", response_model=wire.Why)
+async def why(call: Call, run_id: str, query: Annotated[requests.Reading, Query()]) -> Answer:
+    """Why the run is as it is, the facts that led to it, and what would happen next."""
+    await reached(call.node, query.min_position)
+    visible(call, run_id)
+    return explaining.explain(call.desk, call.caller, run_id)
+
+
+@router.post(f"{RUN}/cancel", response_model=wire.Run)
+async def cancel(call: Call, run_id: str, body: requests.Cancel) -> Answer:
+    """Cancel the run: at once when nobody holds it, else its holder may save and close within the grace."""
+    visible(call, run_id)
+    done = await steering.cancel(call.desk, call.caller, run_id, keep_workspaces=body.keep_workspaces)
+    return with_position(call, done, run_id)
+
+
+@router.post(f"{RUN}/pause", response_model=wire.Run)
+async def pause(call: Call, run_id: str, body: requests.Nothing) -> Answer:
+    """Pause the run: at once when nobody acts for it, else its holder is asked to."""
+    visible(call, run_id)
+    return with_position(call, await steering.pause(call.desk, call.caller, run_id), run_id)
+
+
+@router.post(f"{RUN}/resume", response_model=wire.Run)
+async def resume(call: Call, run_id: str, body: requests.Nothing) -> Answer:
+    """End the wait of a run that is paused or waits to be taken over."""
+    visible(call, run_id)
+    return with_position(call, await steering.resume(call.desk, call.caller, run_id), run_id)
+
+
+@router.post(f"{RUN}/answer", response_model=wire.Run)
+async def answer(call: Call, run_id: str, body: requests.Answer) -> Answer:
+    """Answer the question of a parked run."""
+    visible(call, run_id)
+    return with_position(call, await steering.answer(call.desk, call.caller, run_id, body.answer), run_id)
+
+
+@router.post(f"{RUN}/verdict", response_model=wire.Run)
+async def verdict(call: Call, run_id: str, body: requests.RenderVerdict) -> Answer:
+    """Judge a run whose worker has closed."""
+    visible(call, run_id)
+    done = await steering.verdict(call.desk, call.caller, run_id, body.verdict, body.result)
+    return with_position(call, done, run_id)
+
+
+@router.post(f"{RUN}/retry", status_code=201, response_model=wire.Run)
+async def retry(call: Call, run_id: str, body: requests.Nothing) -> Answer:
+    """Submit a new run like this one, linked to it by `retry_of`."""
+    visible(call, run_id)
+    done = await submitting.retry(call.desk, call.caller, run_id)
+    done.answer = show_run(call.desk, call.caller, done.answer["run_id"])
+    return done

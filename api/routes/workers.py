@@ -1,0 +1,87 @@
+"""Workers: registered, heard, drained, put aside, signed off. Their streams are in ``api/channel.py``."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from api import requests, wire_service
+from api.calls import Answer, Call, Endpoint
+from api.views import page
+from api.wire import Renewals
+from commands import holding, workers
+from commands.holding import Lessee
+from journal.commit import Done
+
+router = APIRouter(route_class=Endpoint, tags=["workers"])
+
+WORKER = "/v1/workers/{worker_id}"
+
+
+@router.post(f"{WORKER}/heartbeat", response_model=Renewals)
+async def heartbeat(call: Call, worker_id: str, body: requests.Heartbeat) -> Answer:
+    """Renew every lease that is listed; one answer for each, in order."""
+    leases = [Lessee(lease["run_id"], lease["fence"]) for lease in body.leases]
+    return {"leases": await holding.heartbeat(call.desk, call.caller, worker_id, leases)}
+
+
+@router.put(WORKER, response_model=wire_service.Worker)
+async def register(call: Call, worker_id: str, body: requests.RegisterWorker) -> Answer:
+    """Say what the worker is and how much it takes; fewer slots or labels only stop grants."""
+    return _shown(await workers.register_worker(call.desk, call.caller, worker_id, body.labels, body.slots))
+
+
+@router.get("/v1/workers", response_model=wire_service.WorkerPage)
+async def list_workers(call: Call) -> Answer:
+    """The registered workers, by id."""
+    known = [_worker(worker) for worker in workers.list_workers(call.desk, call.caller)]
+    return page(known, call.desk.journal.position)
+
+
+@router.get(WORKER, response_model=wire_service.Worker)
+async def show(call: Call, worker_id: str) -> Answer:
+    """One worker, with what it holds and when it was last heard."""
+    return _worker(workers.show_worker(call.desk, call.caller, worker_id))
+
+
+@router.post(f"{WORKER}/drain", response_model=wire_service.Worker)
+async def drain(call: Call, worker_id: str, body: requests.Nothing) -> Answer:
+    """Grant the worker no more runs; what it holds goes on."""
+    return _shown(await workers.drain_worker(call.desk, call.caller, worker_id))
+
+
+@router.delete(WORKER, status_code=204)
+async def leave(call: Call, worker_id: str) -> Answer:
+    """Sign the worker off; refused while it holds leases."""
+    return await workers.leave_worker(call.desk, call.caller, worker_id)
+
+
+@router.post(f"{WORKER}/release", response_model=wire_service.Worker)
+async def release(call: Call, worker_id: str, body: requests.Nothing) -> Answer:
+    """End the worker's quarantine."""
+    return _shown(await workers.release_worker(call.desk, call.caller, worker_id))
+
+
+def _shown(done: Done[dict[str, Any]]) -> Done[dict[str, Any]]:
+    done.answer = _worker(done.answer)
+    return done
+
+
+def _worker(worker: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "worker_id": worker["worker_id"],
+        "state": _state(worker),
+        "labels": worker["labels"],
+        "slots": worker["slots"],
+        "slots_used": len(worker["holding"]),
+        "holding": worker["holding"],
+        "quarantine": worker["quarantine"],
+        "last_seen_at": worker["last_seen_at"],
+    }
+
+
+def _state(worker: dict[str, Any]) -> str:
+    if not worker["registered"]:
+        return "gone"
+    if worker["quarantine"] is not None:
+        return "quarantined"
+    return "draining" if worker["draining"] else "active"

@@ -1,0 +1,214 @@
+"""Serving: one process, one event loop, one data directory, and an end that loses nothing.
+
+The server listens as soon as its socket is bound, so that ``/livez`` answers and ``/readyz`` names the step of the
+boot; everything else is refused ``booting`` until then. ``jackline ready on URL`` goes to standard error once
+``/readyz`` is 200, after ``DIR/server.url`` was written.
+
+SIGTERM and SIGINT drain: nothing is granted any more, streams are told and ended as ours, requests under way and their
+appends are finished, then the journal is closed and the process exits 0, within ``JACKLINE_DRAIN_S`` and a little. A
+second signal does not wait.
+
+Whatever keeps the service from starting is one line with the values and the remedy, and exit code 1 (2 for a setting).
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+import uvloop
+
+from api.app import build_app
+from api.bodies import MAX_BYTES
+from api.boot import Boot
+from api.clock import new_id, system_clock
+from api.node import Node
+from api.settings import Settings
+from jackline.cli.exits import FAILED, USAGE, Fault
+from journal.errors import DataDirBusy, DataDirUnusable, JournalError
+from journal.lock import DirLock
+
+KEEP_ALIVE_S = 75
+STREAMS_END_S = 1.0
+BACKLOG = 2_048
+
+log = logging.getLogger(__name__)
+
+
+class Server(uvicorn.Server):
+    """The server, whose signals are ours: its own would be raised again after the end, and the exit would not be 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal; the exit code.
+
+    Raises:
+        Fault: the service could not start; one line says why and what to do.
+    """
+    _configure_logging()
+    if not settings.loopback and not settings.insecure:
+        message = f"{settings.host} can be reached from other machines, and keys would travel there in clear text"
+        raise Fault(message, "put it behind TLS and listen on 127.0.0.1, or say --insecure", USAGE)
+    _prepare(settings.data_dir)
+    listener = _bind(settings)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(serve(settings, listener))
+    except JournalError as error:
+        raise Fault(error.message, error.remedy, FAILED) from error
+    finally:
+        listener.close()
+
+
+async def serve(settings: Settings, listener: socket.socket) -> int:
+    """Serve on this socket until a signal; the exit code."""
+    return await _Service(settings, listener).main()
+
+
+def _prepare(data_dir: Path) -> None:
+    """Make the data directory if there is none, for its owner alone."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        unusable = DataDirUnusable(str(data_dir), error.strerror or str(error))
+        raise Fault(unusable.message, unusable.remedy) from error
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        _blame_the_other(settings.data_dir)
+        message = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        raise Fault(message, "stop what listens there, or give another --port (0 takes a free one)") from error
+    return listener
+
+
+def _blame_the_other(data_dir: Path) -> None:
+    """When the address is taken because this very data directory is served already, say that."""
+    try:
+        DirLock(data_dir).release()
+    except DataDirBusy as busy:
+        raise Fault(busy.message, busy.remedy) from busy
+    except JournalError:
+        return
+
+
+def _configure_logging() -> None:
+    logging.basicConfig(
+        level=logging.WARNING, format="jackline: %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+
+
+class _Service:
+    """One start of the service."""
+
+    def __init__(self, settings: Settings, listener: socket.socket) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._node = Node(settings, system_clock, new_id())
+        self._boot = Boot(self._node, settings.data_dir)
+        self._server = Server(self._config())
+        self._stop = asyncio.Event()
+        self._signals = 0
+
+    def _config(self) -> uvicorn.Config:
+        return uvicorn.Config(
+            build_app(self._node),
+            http="httptools",
+            ws="websockets-sansio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=max(1, round(self._settings.drain_s)),
+            ws_max_size=MAX_BYTES,
+            ws_ping_interval=None,
+            ws_per_message_deflate=False,
+        )
+
+    async def main(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
+        serving = asyncio.ensure_future(self._server.serve([self._listener]))
+        booting = asyncio.ensure_future(self._boot.up())
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({booting, stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+            if booting.done():
+                booting.result()
+                self._announce()
+                await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._end(booting, serving)
+            stopping.cancel()
+        return 0
+
+    def _signalled(self) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            self._server.force_exit = True
+        self._stop.set()
+
+    @property
+    def url(self) -> str:
+        """Where the service is, with the port that it really has."""
+        host, port = self._listener.getsockname()[:2]
+        shown = self._settings.host if self._settings.loopback else host
+        return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+    def _announce(self) -> None:
+        if self._boot.admin_key is not None:
+            print(f"jackline wrote the admin key to {self._boot.admin_key}", file=sys.stderr)
+        place = self._settings.data_dir / "server.url"
+        new = place.with_name(place.name + ".new")
+        new.write_text(self.url + "\n")
+        new.rename(place)
+        print(f"jackline ready on {self.url}", file=sys.stderr, flush=True)
+
+    async def _end(self, booting: asyncio.Future[None], serving: asyncio.Future[None]) -> None:
+        """The way down: told, drained, closed."""
+        self._node.stop_taking()
+        await self._streams_ended()
+        self._server.should_exit = True
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        if not booting.done():
+            booting.cancel()
+            with suppress(asyncio.CancelledError, JournalError):
+                await booting
+        elif booting.exception() is None:
+            await self._boot.down()
+        self._forget_url()
+
+    async def _streams_ended(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(STREAMS_END_S, self._settings.drain_s)):
+                while len(self._node.streams):
+                    await asyncio.sleep(0.01)
+
+    def _forget_url(self) -> None:
+        """Take back where we were, unless somebody else is there by now."""
+        place = self._settings.data_dir / "server.url"
+        with suppress(OSError):
+            if place.read_text().strip() == self.url:
+                place.unlink()
