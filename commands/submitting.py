@@ -41,10 +41,14 @@ async def submit_many(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> Don
     for wish in wishes:
         _check(caller, wish)
     ids = [_run_id(desk, caller, wish) for wish in wishes]
+    wanted = dict(zip(ids, wishes, strict=True))
+    for run_id, wish in zip(ids, wishes, strict=True):
+        if wish.key is not None and wish.command.body_digest != wanted[run_id].command.body_digest:
+            raise SubmissionMismatch(key=wish.key, run_id=run_id)
 
     def decision(now: Moment) -> Decision[dict[str, Any]]:
         entries: list[Entry] = []
-        for run_id, wish in dict(zip(ids, wishes, strict=True)).items():
+        for run_id, wish in wanted.items():
             if not _exists(desk, run_id, wish):
                 fact = submitted(run_id, caller.tenant, wish.command, now)
                 entries.append(Entry(run_stream(run_id), fact, run_id))
