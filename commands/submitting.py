@@ -41,10 +41,7 @@ async def submit_many(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> Don
     for wish in wishes:
         _check(caller, wish)
     ids = [_run_id(desk, caller, wish) for wish in wishes]
-    wanted = dict(zip(ids, wishes, strict=True))
-    for run_id, wish in zip(ids, wishes, strict=True):
-        if wish.key is not None and wish.command.body_digest != wanted[run_id].command.body_digest:
-            raise SubmissionMismatch(key=wish.key, run_id=run_id)
+    wanted = _without_repeats(ids, wishes)
 
     def decision(now: Moment) -> Decision[dict[str, Any]]:
         entries: list[Entry] = []
@@ -62,6 +59,15 @@ async def submit_many(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> Don
     if done.position is None:
         done.position = max(desk.journal.store.facts_of(run_id, 0, 1)[0].position for run_id in ids)
     return done
+
+
+def _without_repeats(ids: Sequence[str], wishes: Sequence[Wish]) -> dict[str, Wish]:
+    """Each run once; one key for two bodies within a batch is refused like any other."""
+    wanted = dict(zip(ids, wishes, strict=True))
+    for run_id, wish in zip(ids, wishes, strict=True):
+        if wish.key is not None and wish.command.body_digest != wanted[run_id].command.body_digest:
+            raise SubmissionMismatch(key=wish.key, run_id=run_id)
+    return wanted
 
 
 def _check(caller: Caller, wish: Wish) -> None:
