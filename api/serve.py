@@ -116,21 +116,11 @@ def _configure_logging() -> None:
     )
 
 
-class _Service:
-    """One start of the service."""
-
-    def __init__(self, settings: Settings, listener: socket.socket) -> None:
-        self._settings = settings
-        self._listener = listener
-        self._node = Node(settings, system_clock, new_id())
-        self._boot = Boot(self._node, settings.data_dir)
-        self._server = Server(self._config())
-        self._stop = asyncio.Event()
-        self._signals = 0
-
-    def _config(self) -> uvicorn.Config:
-        return uvicorn.Config(
-            build_app(self._node),
+def server_of(node: Node) -> Server:
+    """A server for this node's application, with the bounds that hold for every connection."""
+    return Server(
+        uvicorn.Config(
+            build_app(node),
             http="httptools",
             ws="websockets-sansio",
             lifespan="off",
@@ -139,11 +129,25 @@ class _Service:
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=max(1, round(self._settings.drain_s)),
+            timeout_graceful_shutdown=max(1, round(node.settings.drain_s)),
             ws_max_size=MAX_BYTES,
             ws_ping_interval=None,
             ws_per_message_deflate=False,
         )
+    )
+
+
+class _Service:
+    """One start of the service."""
+
+    def __init__(self, settings: Settings, listener: socket.socket) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._node = Node(settings, system_clock, new_id())
+        self._boot = Boot(self._node, settings.data_dir)
+        self._server = server_of(self._node)
+        self._stop = asyncio.Event()
+        self._signals = 0
 
     async def main(self) -> int:
         loop = asyncio.get_running_loop()

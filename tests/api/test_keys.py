@@ -1,0 +1,185 @@
+"""Keys: shown once, kept as hashes, bound to a role, and worth nothing the moment they are revoked."""
+
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from api.admission import TICKET_S, Tickets
+from api.keys import KeyRing, Wanted, check_of, first_admin_key
+from api.problems import KeyUnknown
+from domain.values import Moment
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+WORKER = Wanted(name="crane", role="worker", worker_ids=("w1", "w2"))
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[KeyRing]:
+    ring = KeyRing(tmp_path)
+    yield ring
+    ring.close()
+
+
+def test_a_key_opens_what_it_was_made_for(ring: KeyRing) -> None:
+    key, token = ring.make(WORKER, "admin", NOON)
+
+    entry = ring.find(token, NOON)
+
+    assert entry is not None
+    assert key == entry.key
+    assert ("crane", "worker", frozenset({"w1", "w2"}), None) == (
+        entry.caller.principal,
+        entry.caller.role,
+        entry.caller.workers,
+        entry.caller.leaders,
+    )
+
+
+def test_a_key_has_a_prefix_an_id_a_secret_and_a_checksum(ring: KeyRing) -> None:
+    key, token = ring.make(WORKER, "admin", NOON)
+
+    prefix, key_id, secret, check = token.split("_")
+
+    assert ("jlk", key.key_id) == (prefix, key_id)
+    assert (8, 43, 6) == (len(key_id), len(secret), len(check))
+    assert check == check_of(f"{prefix}_{key_id}_{secret}")
+
+
+def test_no_two_keys_are_alike(ring: KeyRing) -> None:
+    assert 100 == len({ring.make(WORKER, "admin", NOON)[1] for _ in range(100)})
+
+
+def test_the_secret_is_nowhere_on_disk(ring: KeyRing, tmp_path: Path) -> None:
+    _, token = ring.make(WORKER, "admin", NOON)
+    secret = token.split("_")[2].encode()
+
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+    assert b"crane" in kept
+    assert secret not in kept
+
+
+def test_keys_are_still_there_after_a_restart(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path)
+    wanted = Wanted(name="crane", role="leader", leader_ids=("l1",), not_after=NOON + timedelta(days=1))
+    key, token = ring.make(wanted, "admin", NOON)
+    ring.close()
+
+    again = KeyRing(tmp_path)
+    entry = again.find(token, NOON)
+    again.close()
+
+    assert entry is not None
+    assert key == entry.key
+
+
+@pytest.mark.parametrize(
+    "garbled", ["", "jlk", "jlk___", "not a key", "jlk_aaaaaaaa_" + "b" * 43 + "_cccccc", "é" * 64]
+)
+def test_what_is_not_a_key_opens_nothing(ring: KeyRing, garbled: str) -> None:
+    assert ring.find(garbled, NOON) is None
+
+
+def test_a_key_with_one_letter_changed_opens_nothing(ring: KeyRing) -> None:
+    _, token = ring.make(WORKER, "admin", NOON)
+    place = len("jlk_") + 8 + 1
+    changed = token[:place] + ("a" if token[place] != "a" else "b") + token[place + 1 :]
+
+    assert ring.find(token, NOON) is not None
+    assert ring.find(changed, NOON) is None
+
+
+def test_a_key_is_worth_nothing_at_the_very_instant_of_its_end(ring: KeyRing) -> None:
+    end = NOON + timedelta(hours=1)
+    _, token = ring.make(Wanted(name="short", role="reader", not_after=end), "admin", NOON)
+
+    assert ring.find(token, end - timedelta(microseconds=1)) is not None
+    assert ring.find(token, end) is None
+
+
+def test_a_revoked_key_opens_nothing_from_then_on_also_after_a_restart(ring: KeyRing, tmp_path: Path) -> None:
+    told: list[str] = []
+    ring.on_revoked = told.append
+    key, token = ring.make(WORKER, "admin", NOON)
+
+    ring.revoke(key.key_id, NOON)
+    ring.revoke(key.key_id, NOON)
+
+    again = KeyRing(tmp_path)
+    found = (ring.find(token, NOON), again.find(token, NOON))
+    again.close()
+    assert (None, None) == found
+    assert [key.key_id] == told
+
+
+def test_revoking_a_key_that_does_not_exist_is_refused(ring: KeyRing) -> None:
+    with pytest.raises(KeyUnknown):
+        ring.revoke("nokeyhas", NOON)
+
+
+def test_two_keys_of_one_principal_may_live_at_once_so_that_they_can_be_changed(ring: KeyRing) -> None:
+    (_, old), (key, new) = ring.make(WORKER, "admin", NOON), ring.make(WORKER, "admin", NOON)
+    ring.revoke(key.key_id, NOON)
+
+    assert ring.find(old, NOON) is not None
+    assert ring.find(new, NOON) is None
+
+
+def test_the_first_start_makes_an_admin_key_that_only_its_owner_can_read(ring: KeyRing, tmp_path: Path) -> None:
+    path = first_admin_key(ring, tmp_path, NOON)
+
+    assert tmp_path / "admin.key" == path
+    entry = ring.find(path.read_text(), NOON)
+    assert entry is not None
+    assert "admin" == entry.key.role
+    for name in ("admin.key", "keys.sqlite3"):
+        assert 0o600 == stat.S_IMODE((tmp_path / name).stat().st_mode)
+
+
+def test_a_later_start_makes_no_admin_key_even_when_the_file_was_taken_away(ring: KeyRing, tmp_path: Path) -> None:
+    first_admin_key(ring, tmp_path, NOON)
+    (tmp_path / "admin.key").unlink()
+
+    assert first_admin_key(ring, tmp_path, NOON) is None
+    assert not (tmp_path / "admin.key").exists()
+
+
+def test_a_start_that_was_cut_between_file_and_table_is_made_good_by_the_next(ring: KeyRing, tmp_path: Path) -> None:
+    (tmp_path / "admin.key").write_text("jlk_nobodyhas_this_key")
+    (tmp_path / "admin.key.new").write_text("half of a k")
+
+    first_admin_key(ring, tmp_path, NOON)
+
+    assert ring.find((tmp_path / "admin.key").read_text(), NOON) is not None
+
+
+def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    os.close(os.open(tmp_path / "keys.sqlite3", os.O_CREAT | os.O_RDWR, 0o644))
+
+    KeyRing(tmp_path).close()
+
+    assert 0o600 == stat.S_IMODE((tmp_path / "keys.sqlite3").stat().st_mode)
+
+
+def test_a_ticket_is_good_once(ring: KeyRing) -> None:
+    entry = ring.find(ring.make(WORKER, "admin", NOON)[1], NOON)
+    assert entry is not None
+    tickets = Tickets()
+    ticket = tickets.issue(entry, Moment(NOON, 0.0))
+
+    assert entry is tickets.redeem(ticket, Moment(NOON, 1.0))
+    assert tickets.redeem(ticket, Moment(NOON, 1.0)) is None
+
+
+def test_a_ticket_is_worth_nothing_at_the_very_instant_of_its_end(ring: KeyRing) -> None:
+    entry = ring.find(ring.make(WORKER, "admin", NOON)[1], NOON)
+    assert entry is not None
+    tickets = Tickets()
+    early, late = tickets.issue(entry, Moment(NOON, 0.0)), tickets.issue(entry, Moment(NOON, 0.0))
+
+    assert entry is tickets.redeem(early, Moment(NOON, TICKET_S - 0.001))
+    assert tickets.redeem(late, Moment(NOON, TICKET_S)) is None
