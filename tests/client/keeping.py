@@ -10,7 +10,7 @@ from typing import Any
 from jackline.clock import monotonic
 from jackline.worker import keeper
 from jackline.worker.environment import MARK
-from jackline.worker.processes import end_marked
+from jackline.worker.processes import Identity, end_marked
 from tests.waiting import until
 
 
@@ -25,6 +25,11 @@ class Kept:
         (self.control / "spec.json").write_text(json.dumps(spec))
         self.trust(60.0)
         self.process: subprocess.Popen[bytes] | None = None
+
+    def worker(self, identity: Identity, come_back_s: float | None) -> None:
+        """Say who the worker is, and how long it may be away."""
+        document = {"pid": identity.pid, "started": identity.started, "come_back_s": come_back_s}
+        keeper.write(self.control / "worker.json", document)
 
     def start(self) -> "Kept":
         """Start the keeper."""

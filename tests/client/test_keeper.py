@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -176,6 +177,43 @@ def test_a_killed_keeper_takes_its_command_with_it(keep: Keep) -> None:
 
     until(lambda: not pids_of(kept), what="the command is gone")
     assert not (kept.control / "exit.json").exists()
+
+
+def dead() -> Identity:
+    """A process that is no more."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return Identity(process.pid, "1")
+
+
+def test_a_command_whose_worker_does_not_come_back_is_ended(keep: Keep) -> None:
+    kept = keep("sh", "-c", "echo up; exec sleep 300")
+    kept.says("up")
+    kept.worker(dead(), 0.1)
+    os.kill(kept.process.pid if kept.process else 0, signal.SIGCHLD)
+
+    assert "orphaned" == kept.ended()["stop"]
+
+
+def test_a_command_goes_on_for_a_worker_that_comes_back_in_time(keep: Keep, tmp_path: Path) -> None:
+    kept = keep("sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done")
+    kept.says("up")
+    kept.worker(dead(), 0.5)
+    os.kill(kept.process.pid if kept.process else 0, signal.SIGCHLD)
+    kept.worker(Identity.mine(), 0.5)
+    (tmp_path / "go").touch()
+
+    assert (0, None) == (kept.ended()["exit_code"], kept.ended()["stop"])
+
+
+def test_a_command_whose_worker_has_the_full_ttl_to_come_back_goes_on_without_it(keep: Keep, tmp_path: Path) -> None:
+    kept = keep("sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done")
+    kept.says("up")
+    kept.worker(dead(), None)
+    os.kill(kept.process.pid if kept.process else 0, signal.SIGCHLD)
+    (tmp_path / "go").touch()
+
+    assert (0, None) == (kept.ended()["exit_code"], kept.ended()["stop"])
 
 
 def test_keeper_and_command_can_be_found_again_by_pid_and_start(keep: Keep) -> None:

@@ -47,7 +47,7 @@ class AsyncHolding:
 
     async def write(self, lease: LeaseRef, verb: str, body: Any, key: str | None = None) -> Any:
         """The answer to one guarded write of this lease: the road that every method below takes."""
-        ask = Ask("POST", run_path(lease.run_id, *verb.split("/", 2)), {"fence": lease.fence, **body}, key=key)
+        ask = Ask("POST", run_path(lease.run_id, verb), {"fence": lease.fence, **body}, key=key)
         return (await self.transport.ask(ask)).body
 
     async def save_partial(self, lease: LeaseRef, partial: Any, *, key: str | None = None) -> None:
@@ -90,22 +90,22 @@ class AsyncHolding:
 
     async def claim_effect(self, lease: LeaseRef, effect: str, payload: Any, *, key: str | None = None) -> EffectAnswer:
         """Record the intention to cause an effect; go on only when the answer is `claimed`."""
-        return decode(EffectAnswer, await self.write(lease, f"effects/{effect}", {"payload": payload}, key))
+        return decode(EffectAnswer, await self._effect(lease, (effect,), {"payload": payload}, key))
 
     async def complete_effect(self, lease: LeaseRef, effect: str, outcome: Any, *, key: str | None = None) -> None:
         """The effect happened."""
-        await self._resolve(lease, (effect, "complete"), {"outcome": outcome}, key)
+        await self._effect(lease, (effect, "complete"), {"outcome": outcome}, key)
 
     async def fail_effect(self, lease: LeaseRef, effect: str, outcome: Any, *, key: str | None = None) -> None:
         """The effect certainly did not happen; it may be claimed again."""
-        await self._resolve(lease, (effect, "fail"), {"outcome": outcome}, key)
+        await self._effect(lease, (effect, "fail"), {"outcome": outcome}, key)
 
     async def reconcile_effect(
         self, lease: LeaseRef, effect: str, resolution: Literal["done", "not_done"], outcome: Any = None
     ) -> None:
         """Say what somebody found out about an ambiguous effect."""
-        await self._resolve(lease, (effect, "reconcile"), {"resolution": resolution, "outcome": outcome}, None)
+        await self._effect(lease, (effect, "reconcile"), {"resolution": resolution, "outcome": outcome}, None)
 
-    async def _resolve(self, lease: LeaseRef, where: tuple[str, str], body: Any, key: str | None) -> None:
+    async def _effect(self, lease: LeaseRef, where: tuple[str, ...], body: Any, key: str | None) -> Any:
         ask = Ask("POST", run_path(lease.run_id, "effects", *where), {"fence": lease.fence, **body}, key=key)
-        await self.transport.ask(ask)
+        return (await self.transport.ask(ask)).body

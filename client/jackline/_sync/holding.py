@@ -47,7 +47,7 @@ class Holding:
 
     def write(self, lease: LeaseRef, verb: str, body: Any, key: str | None = None) -> Any:
         """The answer to one guarded write of this lease: the road that every method below takes."""
-        ask = Ask("POST", run_path(lease.run_id, *verb.split("/", 2)), {"fence": lease.fence, **body}, key=key)
+        ask = Ask("POST", run_path(lease.run_id, verb), {"fence": lease.fence, **body}, key=key)
         return (self.transport.ask(ask)).body
 
     def save_partial(self, lease: LeaseRef, partial: Any, *, key: str | None = None) -> None:
@@ -86,22 +86,22 @@ class Holding:
 
     def claim_effect(self, lease: LeaseRef, effect: str, payload: Any, *, key: str | None = None) -> EffectAnswer:
         """Record the intention to cause an effect; go on only when the answer is `claimed`."""
-        return decode(EffectAnswer, self.write(lease, f"effects/{effect}", {"payload": payload}, key))
+        return decode(EffectAnswer, self._effect(lease, (effect,), {"payload": payload}, key))
 
     def complete_effect(self, lease: LeaseRef, effect: str, outcome: Any, *, key: str | None = None) -> None:
         """The effect happened."""
-        self._resolve(lease, (effect, "complete"), {"outcome": outcome}, key)
+        self._effect(lease, (effect, "complete"), {"outcome": outcome}, key)
 
     def fail_effect(self, lease: LeaseRef, effect: str, outcome: Any, *, key: str | None = None) -> None:
         """The effect certainly did not happen; it may be claimed again."""
-        self._resolve(lease, (effect, "fail"), {"outcome": outcome}, key)
+        self._effect(lease, (effect, "fail"), {"outcome": outcome}, key)
 
     def reconcile_effect(
         self, lease: LeaseRef, effect: str, resolution: Literal["done", "not_done"], outcome: Any = None
     ) -> None:
         """Say what somebody found out about an ambiguous effect."""
-        self._resolve(lease, (effect, "reconcile"), {"resolution": resolution, "outcome": outcome}, None)
+        self._effect(lease, (effect, "reconcile"), {"resolution": resolution, "outcome": outcome}, None)
 
-    def _resolve(self, lease: LeaseRef, where: tuple[str, str], body: Any, key: str | None) -> None:
+    def _effect(self, lease: LeaseRef, where: tuple[str, ...], body: Any, key: str | None) -> Any:
         ask = Ask("POST", run_path(lease.run_id, "effects", *where), {"fence": lease.fence, **body}, key=key)
-        self.transport.ask(ask)
+        return (self.transport.ask(ask)).body

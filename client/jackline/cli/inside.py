@@ -32,8 +32,10 @@ from jackline.cli.exits import EFFECT, USAGE, Fault
 from jackline.cli.place import Place, verb
 from jackline.cli.submit import json_argument
 from jackline.clock import SYSTEM
+from jackline.errors import Unknown
 from jackline.models import LeaseRef
 from jackline.retrying import Retry
+from jackline.worker import keeper
 from jackline.worker.places import Attempt
 
 PANEL = "Inside a run"
@@ -75,7 +77,22 @@ def _control() -> Attempt | None:
 
 
 def _client(place: Place, patience_s: float) -> Client:
+    _wait_for_worker(patience_s)
     return place.client(Retry(patience_s=patience_s))
+
+
+def _wait_for_worker(patience_s: float) -> None:
+    """Say nothing for a run whose worker is dead: it would renew a lease that nobody looks after any more."""
+    control = _control()
+    worker = control.load("worker.json") if control is not None else None
+    waited_s = 0.0
+    while worker is not None and worker["come_back_s"] is not None and not keeper.is_running(worker):
+        if waited_s >= patience_s:
+            msg = "the worker of this run is dead, and has not come back"
+            raise Unknown(msg)
+        pause(LOOK_S)
+        waited_s += LOOK_S
+        worker = control.load("worker.json") if control is not None else None
 
 
 def _value(text: str | None, what: str) -> Any:

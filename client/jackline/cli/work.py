@@ -24,6 +24,7 @@ from jackline.worker.log import Log
 from jackline.worker.work import Work, work
 
 PANEL = "Workers"
+COME_BACK_S = 5.0  # with a stream, the service lets another take over after its reconnect window, 1 s by default
 PATIENCE = Retry(patience_s=5.0)
 
 
@@ -41,6 +42,10 @@ def work_verb(
     work_dir: Annotated[Path | None, typer.Option(help="Where it keeps its things.")] = None,
     grace: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="From SIGTERM to SIGKILL.")] = 10.0,
     stream: Annotated[bool, typer.Option(help="Keep a stream open: a death is noticed at once.")] = True,
+    come_back: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="How long commands go on without it. [5; --no-stream: the ttl]"),
+    ] = None,
     run_key: Annotated[str | None, typer.Option(envvar="JACKLINE_RUN_KEY", help="The key commands get.")] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Instead of each run's own command.")] = None,
 ) -> int:
@@ -57,6 +62,7 @@ def work_verb(
         command=tuple(command or ()),
         grace_s=grace,
         stream=stream,
+        come_back_s=COME_BACK_S if come_back is None and stream else come_back,
         run_key=run_key,
     )
     log = Log(_print_json if place.json else _print_line)

@@ -54,6 +54,7 @@ class Shop:
     command: tuple[str, ...] = ()
     grace_s: float = 10.0
     run_key: str | None = None
+    come_back_s: float | None = None
 
 
 class CommandExecution:
@@ -104,6 +105,7 @@ class CommandExecution:
             self._start(self._claim, argv)
         else:
             self._keeper = Identity.of(self._attempt.load("keeper.json"))
+            self._sign()
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._watch())
@@ -135,6 +137,7 @@ class CommandExecution:
         spec = {"command": argv, "cwd": str(cwd), "env": variables, "grace_s": shop.grace_s}
         attempt.save("spec.json", spec)
         self._write_trust()
+        self._sign()
         shop.log("run_started", run_id=claim.run_id, fence=claim.fence, attempt=claim.attempt, command=argv)
         with (attempt / "keeper.log").open("ab") as complaints:
             self._child = subprocess.Popen(
@@ -147,6 +150,12 @@ class CommandExecution:
                 start_new_session=True,
             )
         self._keeper = Identity(self._child.pid, keeper.start_of(self._child.pid))
+
+    def _sign(self) -> None:
+        """Say who executes this attempt, and for how long its command may be without us."""
+        me = Identity.mine()
+        document = {"pid": me.pid, "started": me.started, "come_back_s": self._shop.come_back_s}
+        self._attempt.save("worker.json", document)
 
     async def _watch(self) -> None:
         """Until the keeper is gone: move its trust, obey instructions, answer the mailbox."""
@@ -162,6 +171,9 @@ class CommandExecution:
                 await self._obey_loss(self._lease.loss)
             await asyncio.sleep(LOOK_S)
         self._ended.set()
+        exit_ = Exit.of(self._attempt.load("exit.json"))
+        told = {"exit_code": exit_.exit_code, "signal": exit_.signal, "stop": exit_.stop, "killed": exit_.killed}
+        self._shop.log("command_ended", run_id=self.run_id, fence=self._lease.ref.fence, **told)
 
     def _keeper_lives(self) -> bool:
         if self._child is not None:
@@ -279,7 +291,6 @@ class CommandExecution:
     def _ending(self) -> Ending:
         loss = self._lease.loss
         parked = self._parked()
-        exit_ = Exit.of(self._attempt.load("exit.json"))
         written = (self._attempt / "result.json").exists()
         around = Circumstances(
             asked=None if self._asked in ("lost", "parked") else self._asked,
@@ -288,15 +299,7 @@ class CommandExecution:
             result=self._attempt.load("result.json"),
             result_written=written,
         )
-        self._shop.log(
-            "command_ended",
-            run_id=self.run_id,
-            fence=self._lease.ref.fence,
-            exit_code=exit_.exit_code,
-            signal=exit_.signal,
-            killed=exit_.killed,
-        )
-        return ending(exit_, around)
+        return ending(Exit.of(self._attempt.load("exit.json")), around)
 
     async def _tell(self, last: Ending) -> None:
         """Say the last word, and forget the attempt once it was heard."""

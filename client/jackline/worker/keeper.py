@@ -8,6 +8,8 @@ It is the command's parent and outlives the worker, so that three things hold wh
 - a command never acts beyond its lease: the worker writes into `trust` until when the lease may be trusted, and when
   that instant comes near and nobody has moved it, the keeper ends the command, even while the worker is frozen or
   dead;
+- a command does not go on for long without its worker, where the worker said so (`worker.json`: its pid and start,
+  and how many seconds it has to come back): the service has given the run away by then, or will;
 - nothing is left behind: it is the subreaper of everything that the command starts, so that a process that has gone
   into a session of its own, or lost its parent, is found and ended too. If the keeper itself is killed, the kernel
   kills the command with it.
@@ -40,6 +42,7 @@ LEFTOVER_LIMIT_S = 30.0  # what even SIGKILL does not end by then (a hung device
 REPORT_TRIES = 30
 STEP_S = 0.1  # between two looks at processes that are being ended
 LONGEST_WAIT_S = 60.0
+WORKER_LOOK_S = 0.25  # between two looks at whether the worker is still there
 
 
 def now() -> float:
@@ -70,6 +73,25 @@ def start_of(pid: int) -> str:
     """When the process started, in clock ticks since boot: with the pid, its identity."""
     fields = stat_of(pid)
     return fields[19] if fields else ""
+
+
+def read(path: Path) -> Any:
+    """A document, or None when there is none or it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def is_running(identity: Any) -> bool:
+    """Whether the process with that pid and start is there, frozen perhaps, but not a zombie."""
+    if sys.platform != "linux":
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(identity["pid"], 0)
+            return True
+        return False
+    fields = stat_of(identity["pid"])
+    return fields is not None and fields[0] not in ("Z", "X") and fields[19] == identity["started"]
 
 
 def boot_id() -> str:
@@ -113,6 +135,8 @@ class Keeper:
         self.kill_at = 0.0
         self.killed = False
         self.trust = (float("inf"), 0.0)
+        self.alone_since: float | None = None
+        self.come_back_s: float | None = None
 
     def run(self) -> None:
         """Start, wait, end, report."""
@@ -184,13 +208,16 @@ class Keeper:
         if self.stop is not None:
             return STEP_S if self.killed else self.kill_at - now()
         trusted_until, lead_s = self.trust
-        return trusted_until - lead_s - now()
+        longest_s = LONGEST_WAIT_S if self.come_back_s is None else WORKER_LOOK_S
+        return min(trusted_until - lead_s - now(), longest_s)
 
     def _act(self) -> None:
         self.read_trust()
         trusted_until, lead_s = self.trust
         if self.stop is None and now() >= trusted_until - lead_s:
             self._begin_stop("distrust", trusted_until)
+        if self.stop is None and self._alone_too_long():
+            self._begin_stop("orphaned", min(trusted_until, now() + self._grace_s()))
         if self.stop is not None and now() >= self.kill_at:
             self.killed = True
             self._signal(signal.SIGKILL)
@@ -201,6 +228,16 @@ class Keeper:
         with contextlib.suppress(OSError, ValueError):
             until, lead = (self.control / "trust").read_text(encoding="ascii").split()
             self.trust = (float(until), float(lead))
+
+    def _alone_too_long(self) -> bool:
+        """Whether the worker has been gone for longer than it may."""
+        worker = read(self.control / "worker.json") or {}
+        self.come_back_s = worker.get("come_back_s")
+        if self.come_back_s is None or is_running(worker):
+            self.alone_since = None
+            return False
+        self.alone_since = self.alone_since or now()
+        return bool(now() >= self.alone_since + self.come_back_s)
 
     def _grace_s(self) -> float:
         with contextlib.suppress(OSError, ValueError):

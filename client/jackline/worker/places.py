@@ -13,7 +13,6 @@ Everything here is for this user alone (0700, 0600). Documents are replaced whol
 """
 
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -39,22 +38,14 @@ class UnsafeName(JacklineError):
     """A run id that cannot be a directory's name."""
 
 
-def load(path: Path) -> Any:
-    """A JSON document, or None when it is missing or was cut off in the middle."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
 class Attempt:
     """The control directory of one attempt.
 
-    `attempt.json` the claim; `spec.json` what the keeper starts; `trust`, `grace` what it obeys; `keeper.json`,
-    `exit.json` what it says; `stdout`, `stderr` the spool; `delivery.json` how far the spool was delivered;
-    `ending.json` what is to be told to the service; `partial.json`, `answer.json`, `answers.json`, `payload.json`,
-    `effects.json`, `key` what the command reads; `result.json` what it writes; `parking.json`, `parked.json`,
-    `flush`, `flushed` what the command line inside the run leaves.
+    `attempt.json` the claim; `worker.json` who executes it; `spec.json` what the keeper starts; `trust`, `grace` what
+    it obeys; `keeper.json`, `exit.json` what it says; `stdout`, `stderr` the spool; `delivery.json` how far the spool
+    was delivered; `ending.json` what is to be told to the service; `partial.json`, `answer.json`, `answers.json`,
+    `payload.json`, `effects.json`, `key` what the command reads; `result.json` what it writes; `parking.json`,
+    `parked.json`, `flush`, `flushed` what the command line inside the run leaves.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +60,7 @@ class Attempt:
 
     def load(self, name: str) -> Any:
         """One document, or None."""
-        return load(self.path / name)
+        return keeper.read(self.path / name)
 
     def remove(self) -> None:
         """Forget the attempt: it was told to the service, or is nobody's business any more."""
@@ -109,7 +100,7 @@ class Home:
 
     def name(self, wanted: str | None, otherwise: str) -> str:
         """The worker's name: what is wanted, else what it was called here before, else `otherwise`; remembered."""
-        known = load(self.path / "worker.json")
+        known = keeper.read(self.path / "worker.json")
         before = known.get("worker_id") if isinstance(known, dict) else None
         name = wanted or (before if isinstance(before, str) else otherwise)
         keeper.write(self.path / "worker.json", {"worker_id": name})

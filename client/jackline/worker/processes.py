@@ -29,13 +29,15 @@ class Identity:
             return cls(document["pid"], str(document.get("started", "")))
         return None
 
+    @classmethod
+    def mine(cls) -> "Identity":
+        """This very process."""
+        return cls(os.getpid(), keeper.start_of(os.getpid()))
+
     @property
     def alive(self) -> bool:
         """Whether that process is still running; a zombie is not."""
-        fields = keeper.stat_of(self.pid)
-        if fields is None:
-            return not os.path.isdir("/proc/self") and psutil.pid_exists(self.pid)
-        return fields[0] not in ("Z", "X") and fields[19] == self.started
+        return keeper.is_running({"pid": self.pid, "started": self.started})
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, if it is still that process."""

@@ -24,7 +24,7 @@ from jackline.worker.engine import Engine, Execution, Setup
 from jackline.worker.held import HeldLease
 from jackline.worker.leftovers import put_in_order
 from jackline.worker.log import Log
-from jackline.worker.places import Home, load
+from jackline.worker.places import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Work:
     command: tuple[str, ...] = ()
     grace_s: float = 10.0
     stream: bool = True
+    come_back_s: float | None = None
     run_key: str | None = None
     outer: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -49,7 +50,7 @@ async def work(client: AsyncClient, wanted: Work, log: Log) -> None:
     try:
         worker_id = home.name(wanted.worker_id, f"{socket.gethostname()}-{secrets.token_hex(3)}")
         run_key = wanted.run_key or await _key_for_runs(client, home, worker_id, log)
-        shop = Shop(client, home, log, wanted.outer, wanted.command, wanted.grace_s, run_key)
+        shop = Shop(client, home, log, wanted.outer, wanted.command, wanted.grace_s, run_key, wanted.come_back_s)
 
         def begin(claim: Claim, lease: HeldLease) -> Execution:
             return CommandExecution.begin(shop, claim, lease)
@@ -95,7 +96,7 @@ async def _key_for_runs(client: AsyncClient, home: Home, worker_id: str, log: Lo
     It is made once per place and kept there; when none can be made, commands get the worker's own key.
     """
     path = home.path / "run-key.json"
-    saved = load(path)
+    saved = keeper.read(path)
     if isinstance(saved, dict) and saved.get("url") == client.url and saved.get("worker_id") == worker_id:
         return str(saved["key"])
     try:
