@@ -8,25 +8,18 @@ or in another process: the journal is only read (no lock is taken on it), and ea
 its turn for their kernel lock. Interrupted at any point, it leaves the live model as it was.
 
 ``verify`` folds the same facts once more into a private database, up to the position of the live model, and compares
-both row by row. The *digest* of a model is the SHA-256 over all its rows, runs in the order of their ids; equal
-journals give equal digests, however the model came to be.
+both row by row (``comparing``).
 """
 
 import contextlib
-import hashlib
-import itertools
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
-
-import msgspec
 
 from domain.values import Value
-from journal.chain import Row, Tail
-from journal.mapper import Codec, Recorded
 from journal.opening import open_readonly
+from projections.comparing import Difference, digest, first_difference
+from projections.refolding import Refolding, Source
 from projections.stored import runs_fold
 from projections.stored.database import (
     NEXT,
@@ -42,38 +35,16 @@ from projections.stored.database import (
     tracked,
 )
 from projections.stored.faults import ProjectionsUnusable
-from projections.stored.runs_fold import NAME, TABLES, VERSION, Change, RunsFold
+from projections.stored.runs_fold import NAME, TABLES, VERSION, Change
 
 NAMES = (NAME,)
 """The read models there are."""
 
-WRITE_ROWS = 2_000
-"""Rows of one transaction: a following service waits for its turn no longer than these take."""
-
 NEAR = 500
 """Facts left to fold when a rebuild takes over; they are folded while nobody else writes."""
 
-REPORT_EVERY = 2_000
-"""Facts between two reports of progress."""
-
 Progress = Callable[[str, int, int], None]
 """Told the read model's name, facts folded, and facts to fold; the last call has both equal."""
-
-
-class Source(Protocol):
-    """A journal to read: a service's own store, or a file that is opened to read only."""
-
-    codec: Codec
-    epoch: str
-
-    def load_tail(self) -> Tail:
-        """The end of the journal as it is stored now."""
-
-    def rows_after(self, position: int) -> Iterator[Row]:
-        """Every stored row after a position, in order, undecoded."""
-
-    def stream(self, name: str) -> list[Recorded]:
-        """All facts of a stream, in order."""
 
 
 class Shown(Value, frozen=True, kw_only=True):
@@ -87,16 +58,6 @@ class Shown(Value, frozen=True, kw_only=True):
     rows: int
 
 
-class Difference(Value, frozen=True, kw_only=True):
-    """The first row in which a read model differs from what the journal says; null where there is no row."""
-
-    table: str
-    key: str
-    field: str | None
-    stored: str | None
-    rebuilt: str | None
-
-
 class Verified(Value, frozen=True, kw_only=True):
     """What comparing a read model with the journal found."""
 
@@ -107,43 +68,6 @@ class Verified(Value, frozen=True, kw_only=True):
     digest: str | None
     problem: str | None
     difference: Difference | None
-
-
-class Refolding:
-    """The fold of a journal from its first fact, with what it makes handed to ``sink`` in bounded portions."""
-
-    def __init__(self, source: Source, sink: Callable[[Sequence[Change]], None]) -> None:
-        self.sink = sink
-        self.position = 0
-        self._source = source
-        self._fold = RunsFold(source.stream, capacity=sys.maxsize)
-
-    def advance(self, upto: int, report: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Fold the facts up to a position; rows of runs that stay open are kept back until ``finish``."""
-        absorb, concerns, touch = self._fold.absorb, RunsFold.concerns, self._fold.touch
-        recorded = self._source.codec.recorded
-        rows = itertools.takewhile(lambda row: row[0] <= upto, self._source.rows_after(self.position))
-        made: list[Change] = []
-        for row in rows:
-            self.position = row[0]
-            if concerns(row[1]):
-                absorb(recorded(row))
-            else:
-                touch(row[1], row[0])
-            if self.position % REPORT_EVERY == 0:
-                made.extend(self._fold.settled())
-                if len(made) >= WRITE_ROWS:
-                    self.sink(made)
-                    made.clear()
-                report(self.position, upto)
-        self.sink([*made, *self._fold.settled()])
-        report(self.position, upto)
-
-    def finish(self) -> None:
-        """Hand on the rows of runs that are open."""
-        changes = self._fold.changes()
-        for start in range(0, len(changes), WRITE_ROWS):
-            self.sink(changes[start : start + WRITE_ROWS])
 
 
 def rebuild_into(database: Database, source: Source, report: Callable[[int, int], None]) -> Tracked:
@@ -241,15 +165,6 @@ def verify(data_dir: Path, progress: Progress | None = None) -> list[Verified]:
             return [_compared(shown, position, live, again)]
 
 
-def digest(connection: sqlite3.Connection) -> str:
-    """SHA-256, in hexadecimal, over every row of the read model, runs in the order of their ids."""
-    whole = hashlib.sha256()
-    for listed in runs_fold.LISTED:
-        for row in connection.execute(listed.select):
-            whole.update(msgspec.msgpack.encode(row))
-    return whole.hexdigest()
-
-
 def _compared(shown: Shown, position: int, live: sqlite3.Connection, again: sqlite3.Connection) -> Verified:
     difference = first_difference(live, again)
     return Verified(
@@ -261,43 +176,6 @@ def _compared(shown: Shown, position: int, live: sqlite3.Connection, again: sqli
         problem=None if difference is None else f"{difference.table} {difference.key} differs from the journal",
         difference=difference,
     )
-
-
-def first_difference(stored: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Difference | None:
-    """The first row, in the order of the digest, that is not the same in both; None when all are."""
-    for listed in runs_fold.LISTED:
-        pairs = itertools.zip_longest(stored.execute(listed.select), rebuilt.execute(listed.select))
-        for one, other in pairs:
-            if one != other:
-                return _difference(listed.name, listed.fields, one, other)
-    return None
-
-
-def _difference(
-    table: str, fields: tuple[str, ...], stored: tuple[Any, ...] | None, rebuilt: tuple[Any, ...] | None
-) -> Difference:
-    if stored is None or rebuilt is None or stored[0] != rebuilt[0]:
-        present = [str(row[0]) for row in (stored, rebuilt) if row is not None]
-        key = min(present)
-        return Difference(
-            table=table,
-            key=key,
-            field=None,
-            stored=key if stored is not None and str(stored[0]) == key else None,
-            rebuilt=key if rebuilt is not None and str(rebuilt[0]) == key else None,
-        )
-    differing = next(index for index in range(len(fields)) if stored[index] != rebuilt[index])
-    return Difference(
-        table=table,
-        key=str(stored[0]),
-        field=fields[differing],
-        stored=_text(stored[differing]),
-        rebuilt=_text(rebuilt[differing]),
-    )
-
-
-def _text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _unverified(shown: Shown) -> Verified:

@@ -43,7 +43,7 @@ _WRITER = (
     "PRAGMA busy_timeout=5000",
     "PRAGMA synchronous=NORMAL",
     "PRAGMA cache_size=-32000",
-    "PRAGMA wal_autocheckpoint=2000",
+    "PRAGMA wal_autocheckpoint=4000",
     "PRAGMA journal_size_limit=67108864",
 )
 _READER = (

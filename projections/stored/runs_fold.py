@@ -12,7 +12,7 @@ Instants in columns are whole microseconds since 1970 (UTC); ``NEVER`` stands fo
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -57,7 +57,7 @@ TABLES = (
         },
     ),
     Table("runs_tags", "(tenant TEXT, tag TEXT, run_id TEXT, PRIMARY KEY (tenant, tag, run_id)) WITHOUT ROWID", {}),
-    Table("runs_payloads", "(run_id TEXT PRIMARY KEY, tenant TEXT NOT NULL, payload BLOB NOT NULL)", {}),
+    Table("runs_payloads", "(run_id TEXT PRIMARY KEY, tenant TEXT NOT NULL, payload BLOB NOT NULL) WITHOUT ROWID", {}),
 )
 
 LISTED = (
@@ -72,25 +72,31 @@ LISTED = (
 )
 """Everything that the model knows, row by row, runs in the order of their ids: what its digest is taken over."""
 
-_UPSERT = (
-    "INSERT INTO runs~ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET "
-    "state = excluded.state, owner = excluded.owner, due_at = excluded.due_at, settled_at = excluded.settled_at, "
-    "fence = excluded.fence, position = excluded.position, document = excluded.document"
+_INSERT = "INSERT OR REPLACE INTO runs~ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPDATE = (
+    "UPDATE runs~ SET state = ?, owner = ?, due_at = ?, settled_at = ?, fence = ?, position = ?, document = ? "
+    "WHERE run_id = ?"
 )
-_TOUCH = "UPDATE runs~ SET position = ? WHERE run_id = ?"
+_TOUCH = "UPDATE runs~ SET position = max(position, ?) WHERE run_id = ?"
 _TAG = "INSERT OR IGNORE INTO runs_tags~ VALUES (?, ?, ?)"
 _PAYLOAD = "INSERT OR IGNORE INTO runs_payloads~ VALUES (?, ?, ?)"
 
 
-class Row(NamedTuple):
-    """One run as the model keeps it; what never changes is written with its first row only."""
+class Born(NamedTuple):
+    """The first row of a run, with what never changes.
+
+    ``search`` is what a search looks into: id, name and tags (``key:value``), a line each, in lower case.
+    """
 
     columns: tuple[object, ...]
-    first: bool
-    tenant: str
-    run_id: str
-    tags: dict[str, str]
-    payload: bytes | None
+    tags: list[tuple[str, str, str]]
+    payload: tuple[str, str, bytes] | None
+
+
+class Changed(NamedTuple):
+    """What may change of a run that has a row."""
+
+    columns: tuple[object, ...]
 
 
 class Touch(NamedTuple):
@@ -100,7 +106,7 @@ class Touch(NamedTuple):
     run_id: str
 
 
-Change = Row | Touch
+Change = Born | Changed | Touch
 
 
 class Entry:
@@ -128,48 +134,48 @@ class RunsFold:
     def __len__(self) -> int:
         return len(self._entries)
 
-    @staticmethod
-    def concerns(stream: str) -> bool:
-        """Whether facts of this stream must be decoded to be folded."""
-        return stream.startswith(("run-", "lease-"))
-
-    def touch(self, stream: str, position: int) -> None:
-        """Take note of a fact that needs no decoding: one of a run's effects."""
-        if stream.startswith("effects-"):
-            run_id = stream[8:]
-            into = self._changed if run_id in self._entries else self._touched
-            into[run_id] = position
-
     def absorb(self, recorded: Recorded) -> None:
         """Fold one more fact."""
-        stream = recorded.stream
-        if stream.startswith("run-"):
-            run_id = stream[4:]
-            entry = self._entries.get(run_id) or self._enter(run_id, recorded)
-            entry.run = runs.evolve(entry.run, recorded.fact)  # type: ignore[arg-type]
-            if isinstance(entry.run, Run) and isinstance(entry.run.phase, Settled):
-                self._settled.add(run_id)
-        elif stream.startswith("lease-"):
-            run_id = stream[6:]
-            entry = self._entries.get(run_id) or self._enter(run_id, recorded)
-            entry.lease = leases.evolve(entry.lease, recorded.fact)  # type: ignore[arg-type]
-        else:
-            self.touch(stream, recorded.position)
-            return
-        self._changed[run_id] = recorded.position
+        kind, _, name = recorded.stream.partition("-")
+        if kind == "run":
+            self.on_run(name, recorded.version, recorded.position, recorded.fact)
+        elif kind == "lease":
+            self.on_lease(name, recorded.position, recorded.fact)
+        elif kind == "effects":
+            self.on_effects(name, recorded.position)
 
-    def _enter(self, run_id: str, recorded: Recorded) -> Entry:
-        """The run as it was before this fact."""
-        if recorded.version == 1 and recorded.stream == run_stream(run_id):
-            entry = Entry(ABSENT, VACANT, first=True)
-        else:
-            entry = Entry(ABSENT, VACANT, first=False)
-            for earlier in self._before(run_stream(run_id), recorded.position):
-                entry.run = runs.evolve(entry.run, earlier.fact)  # type: ignore[arg-type]
-            for earlier in self._before(lease_stream(run_id), recorded.position):
-                entry.lease = leases.evolve(entry.lease, earlier.fact)  # type: ignore[arg-type]
-        self._entries[run_id] = entry
+    def on_run(self, run_id: str, version: int, position: int, fact: Any) -> None:
+        """Fold a fact of a run."""
+        entry = self._entries.get(run_id)
+        if entry is None:
+            entry = self._enter(run_id, position, new=version == 1)
+        run = entry.run = runs.evolve(entry.run, fact)
+        self._changed[run_id] = position
+        if run.__class__ is Run and run.phase.__class__ is Settled:
+            self._settled.add(run_id)
+
+    def on_lease(self, run_id: str, position: int, fact: Any) -> None:
+        """Fold a fact of a run's lease."""
+        entry = self._entries.get(run_id)
+        if entry is None:
+            entry = self._enter(run_id, position, new=False)
+        entry.lease = leases.evolve(entry.lease, fact)
+        self._changed[run_id] = position
+
+    def on_effects(self, run_id: str, position: int) -> None:
+        """Take note of a fact of a run's effects; nothing but the position of the run's last fact follows from it."""
+        into = self._changed if run_id in self._entries else self._touched
+        into[run_id] = position
+
+    def _enter(self, run_id: str, position: int, *, new: bool) -> Entry:
+        """The run as it was before the fact at this position."""
+        entry = self._entries[run_id] = Entry(ABSENT, VACANT, first=new)
         self._touched.pop(run_id, None)
+        if not new:
+            for earlier in self._before(run_stream(run_id), position):
+                entry.run = runs.evolve(entry.run, earlier.fact)  # type: ignore[arg-type]
+            for earlier in self._before(lease_stream(run_id), position):
+                entry.lease = leases.evolve(entry.lease, earlier.fact)  # type: ignore[arg-type]
         return entry
 
     def _before(self, stream: str, position: int) -> Iterable[Recorded]:
@@ -206,7 +212,8 @@ class RunsFold:
         for run_id in run_ids:
             entry = self._entries[run_id]
             if isinstance(entry.run, Run):
-                changes.append(_row(entry.run, entry.lease, self._changed[run_id], first=entry.first))
+                row = _born if entry.first else _changed
+                changes.append(row(entry.run, entry.lease, self._changed[run_id]))
             entry.first = False
         return changes
 
@@ -214,13 +221,13 @@ class RunsFold:
 _encode = msgspec.json.Encoder().encode
 
 
-def _row(run: Run, lease: Lease, position: int, *, first: bool) -> Row:
-    shown = document(run, lease)
-    payload = shown.pop("payload")
-    wish = run.submission
+def _born(run: Run, lease: Lease, position: int) -> Born:
+    shown, wish = document(run, lease), run.submission
+    run_id, tenant, payload = wish.run_id, wish.tenant, shown.pop("payload")
+    tags = [f"{key}:{value}" for key, value in wish.tags.items()]
     columns = (
-        wish.run_id,
-        wish.tenant,
+        run_id,
+        tenant,
         shown["state"],
         wish.queue,
         wish.name or "",
@@ -231,11 +238,29 @@ def _row(run: Run, lease: Lease, position: int, *, first: bool) -> Row:
         microseconds(shown["due_at"]),
         microseconds(shown["settled_at"]),
         lease.fence,
-        searched(wish.run_id, wish.name, wish.tags),
+        "\n".join((run_id, wish.name or "", *tags)).lower(),
         position,
         _encode(shown),
     )
-    return Row(columns, first, wish.tenant, wish.run_id, wish.tags, None if payload is None else bytes(payload))
+    kept = None if payload is None else (run_id, tenant, bytes(payload))
+    return Born(columns, [(tenant, tag, run_id) for tag in tags], kept)
+
+
+def _changed(run: Run, lease: Lease, position: int) -> Changed:
+    shown = document(run, lease)
+    del shown["payload"]
+    return Changed(
+        (
+            shown["state"],
+            shown["owner"],
+            microseconds(shown["due_at"]),
+            microseconds(shown["settled_at"]),
+            lease.fence,
+            position,
+            _encode(shown),
+            shown["run_id"],
+        )
+    )
 
 
 def microseconds(instant: datetime | None) -> int:
@@ -246,24 +271,12 @@ def microseconds(instant: datetime | None) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-def searched(run_id: str, name: str | None, tags: dict[str, str]) -> str:
-    """The text that a search looks into: id, name and tags, a line each, in lower case."""
-    return "\n".join((run_id, name or "", *(tag_of(key, value) for key, value in sorted(tags.items())))).lower()
-
-
-def tag_of(key: str, value: str) -> str:
-    """A tag as one text: ``key:value``."""
-    return f"{key}:{value}"
-
-
 def write(connection: sqlite3.Connection, changes: Sequence[Change], suffix: str = "") -> None:
     """Write these changes into the model's tables, in the caller's transaction."""
-    rows = [change for change in changes if isinstance(change, Row)]
-    first = [row for row in rows if row.first]
-    connection.executemany(named(_UPSERT, suffix), [row.columns for row in rows])
-    touches = [change for change in changes if isinstance(change, Touch)]
-    connection.executemany(named(_TOUCH, suffix), touches)
-    tags = [(row.tenant, tag_of(*tag), row.run_id) for row in first for tag in row.tags.items()]
-    connection.executemany(named(_TAG, suffix), tags)
-    payloads = [(row.run_id, row.tenant, row.payload) for row in first if row.payload is not None]
-    connection.executemany(named(_PAYLOAD, suffix), payloads)
+    born = [change for change in changes if isinstance(change, Born)]
+    connection.executemany(named(_INSERT, suffix), [row.columns for row in born])
+    connection.executemany(named(_TAG, suffix), [tag for row in born for tag in row.tags])
+    connection.executemany(named(_PAYLOAD, suffix), [row.payload for row in born if row.payload is not None])
+    changed = [change.columns for change in changes if isinstance(change, Changed)]
+    connection.executemany(named(_UPDATE, suffix), changed)
+    connection.executemany(named(_TOUCH, suffix), [change for change in changes if isinstance(change, Touch)])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from journal.commit import Journal
 from journal.mapper import Recorded
 from projections import runner as runners
-from projections.rebuild import Refolding, digest, first_difference
+from projections.comparing import digest, first_difference
+from projections.refolding import Refolding
 from projections.stored import runs_fold
 from projections.stored.database import FILE_NAME, Tracked, create_tables, scratch, track
 from projections.stored.faults import ProjectionsUnusable, ReadModelBehind

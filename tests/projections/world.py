@@ -11,8 +11,9 @@ from domain.standing import Standing, effects_stream, lease_stream
 from domain.values import Moment
 from journal.commit import Context, Decision, Entry, Journal
 from journal.opening import open_journal
+from projections.comparing import first_difference
 from projections.document import document
-from projections.rebuild import Refolding, first_difference
+from projections.refolding import Refolding
 from projections.runner import Runner
 from projections.stored import runs_fold
 from projections.stored.database import create_tables, scratch
