@@ -19,7 +19,7 @@ WORDS = (
 )  # fmt: skip
 SYNONYMS = {
     "job": "run", "jobs": "run", "task": "run", "tasks": "run", "event": "fact", "events": "fact", "term": "fence",
-    "generation": "fence", "executor": "worker",
+    "generation": "fence",
 }  # fmt: skip
 # Parts of names that a library or a protocol chose: its stored events and its recorder's methods.
 THEIRS = re.compile(
