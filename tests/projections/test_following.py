@@ -253,6 +253,7 @@ async def test_waiting_for_a_position_that_does_not_come_says_both_positions(tmp
     assert (7, 1) == (refused.value.wanted, refused.value.reached)
 
 
+@pytest.mark.origin("A43")
 async def test_a_batch_that_fails_is_counted_kept_in_health_and_tried_again_until_it_succeeds(tmp_path: Path) -> None:
     async with opened(None) as world, followed(world, tmp_path) as runner:
         await world.act("r1", "submit")

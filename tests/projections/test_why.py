@@ -219,6 +219,7 @@ def answered(story: Story, case: Case | None = None) -> dict[str, Any]:
     return why(story.standing, story.facts, case or Case(now=story.now))
 
 
+@pytest.mark.origin("H17")
 @pytest.mark.parametrize("name", CASES)
 def test_each_state_is_explained_by_its_facts_its_clocks_and_what_is_next(name: str) -> None:
     tell, because, clocks, coming = CASES[name]
