@@ -13,9 +13,10 @@ from jackline.cli import show
 from jackline.cli.exits import DONE, FAILED, USAGE, Fault
 from jackline.cli.place import verb
 from jackline.demo.checks import Check, checks
-from jackline.demo.narrator import line_of
-from jackline.demo.story import Told, play
-from jackline.models import Fact
+from jackline.demo.narrator import line_of, refusal_line
+from jackline.demo.story import play
+from jackline.errors import FenceLost
+from jackline.models import Fact, Why
 
 PANEL = "Begin here"
 
@@ -32,7 +33,7 @@ def demo(keep: Annotated[bool, typer.Option(help="Leave the directory in which i
         raise Fault(msg, "pip install jackline-server", USAGE)
     place = Path(tempfile.mkdtemp(prefix="jackline-demo-"))
     try:
-        told = play(place, _tell)
+        told = play(place, Printed())
         found = list(checks(told))
     except Fault:
         keep = True
@@ -40,19 +41,31 @@ def demo(keep: Annotated[bool, typer.Option(help="Leave the directory in which i
     finally:
         if not keep:
             shutil.rmtree(place, ignore_errors=True)
-    _conclude(told, found)
+    _conclude(found)
     return DONE if all(check.holds for check in found) else FAILED
 
 
-def _tell(name: str, fact: Fact) -> None:
-    line = line_of(name, fact)
-    if line is not None:
-        show.out.print(line)
+class Printed:
+    """The story on the terminal, as it happens."""
+
+    def fact(self, name: str, fact: Fact) -> None:
+        """One line, unless another fact tells the same."""
+        line = line_of(name, fact)
+        if line is not None:
+            show.out.print(line)
+
+    def why(self, name: str, answer: Why) -> None:
+        """What `jackline why` says at this moment."""
+        show.out.print()
+        show.why(name, answer)
+        show.out.print()
+
+    def refusal(self, name: str, grant: Fact, refusal: FenceLost) -> None:
+        """What the service said to the first worker's write."""
+        show.out.print(refusal_line(name, grant, refusal))
 
 
-def _conclude(told: Told, found: list[Check]) -> None:
-    show.out.print()
-    show.why(f"{told.crawl.name} {told.crawl.run_id}", told.why)
+def _conclude(found: list[Check]) -> None:
     show.out.print()
     for check in found:
         mark = Text("true  ", "green") if check.holds else Text("FALSE ", "red")

@@ -11,6 +11,7 @@
     11   effect: mismatch (same key, another payload)
     12   effect: ambiguous (somebody started it and nobody knows)
     20   the run was cancelled      21   aborted      22   lost
+    70   a bug of this command line; JACKLINE_TRACEBACK=1 shows where
     130  interrupted
 
 Errors are one line on standard error: what happened, with its code and values, and what can be done about it.
@@ -32,6 +33,7 @@ NOT_FOUND: Final = 5
 NOT_ALLOWED: Final = 6
 EFFECT: Final = {"claimed": 0, "existing": 10, "mismatch": 11, "ambiguous": 12}
 OUTCOME: Final = {"succeeded": DONE, "failed": FAILED, "cancelled": 20, "aborted": 21, "lost": 22}
+BUG: Final = 70
 INTERRUPTED: Final = 130
 
 REMEDIES: Final = {
@@ -110,4 +112,9 @@ def guarded(call: Callable[[], Any]) -> int:
         # Whoever was reading has gone; nothing more can be said, and Python must not try when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except Exception as error:
+        if os.environ.get("JACKLINE_TRACEBACK"):
+            raise
+        complain(f"this is a bug: {type(error).__name__}: {error}", "JACKLINE_TRACEBACK=1 shows where")
+        return BUG
     return result if isinstance(result, int) else DONE

@@ -28,6 +28,8 @@ COLOURS = {
     "queued": "default",
     "reserved": "default",
 }
+# What a fact says that everybody who looks at one run knows, or that `--json` is for.
+UNTOLD = frozenset({"run_id", "tenant", "policy", "work", "body_digest", "payload_digest"})
 WIDE = 200  # columns when nobody's terminal says how many there are
 
 out = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
@@ -132,9 +134,10 @@ def one_run(run: Run) -> None:
 def fact_line(fact: Fact) -> str:
     """One fact on one line."""
     data = fact.data if isinstance(fact.data, Mapping) else {"data": fact.data}
-    told = "  ".join(f"{name}={brief(value, 50)}" for name, value in data.items() if value not in (None, [], {}))
+    said = {name: value for name, value in data.items() if value not in (None, [], {}) and name not in UNTOLD}
+    told = "  ".join(f"{name}={brief(value, 40)}" for name, value in said.items())
     when = "" if fact.recorded_at is None else fact.recorded_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
-    return f"{fact.position:>6}  {when}  {fact.topic:<28} {safe(told)}"
+    return brief(f"{fact.position:>6}  {when}  {fact.topic:<26} {told}", out.width - 2)
 
 
 def why(run_id: str, answer: Why) -> None:

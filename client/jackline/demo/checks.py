@@ -74,5 +74,5 @@ def _refused(told: Told) -> Iterator[Check]:
     right = (refusal.presented, refusal.current, refusal.holder) == (1, granted.data["fence"], granted.data["worker"])
     yield Check(f"crawl: a close by worker one was refused: {refusal.detail}", right, granted.position)
     lost = [entry for entry in told.worker_log if entry["happening"] == "claim_lost"]
-    right = all((entry["presented"], entry["holder"]) == (1, "two") for entry in lost) and len(lost) >= 2
+    right = len(lost) >= 2 and all((entry["presented"], entry["holder"]) == (1, "two") for entry in lost)
     yield Check("worker one, brought back, was told that two holds both runs, and ended its processes", right)

@@ -1,8 +1,8 @@
 """Facts of the journal, told as lines.
 
-Nothing is printed that is not a fact: each line begins with the fact's position and instant, and its words are the
-fact's own values. Facts that say the same thing from another side (a grant and the attempt that it starts) are told
-once.
+Nothing is printed that is not a fact, or the service's own answer with the fact that it follows from: each line
+begins with that fact's position and instant, and its words are the fact's own values. Facts that say the same thing
+from another side (a grant and the attempt that it starts) are told once.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from jackline.cli import show
+from jackline.errors import FenceLost
 from jackline.models import Fact
 
 Data = Mapping[str, Any]
@@ -64,6 +65,12 @@ def line_of(name: str, fact: Fact) -> Text | None:
         return None
     when = "" if fact.recorded_at is None else fact.recorded_at.astimezone().strftime("%H:%M:%S.%f")[:-4]
     return Text.assemble((f"{fact.position:>4}  {when}  ", "dim"), (f"{name:<8}", "bold"), show.safe(teller(fact.data)))
+
+
+def refusal_line(name: str, grant: Fact, refusal: FenceLost) -> Text:
+    """The service's own words to a write under an old fence, after the grant that they follow from."""
+    said = f"a close under fence {refusal.presented} is refused: {refusal.detail}"
+    return Text.assemble((f"{grant.position:>4}  {'refused':<11}  ", "dim"), (f"{name:<8}", "bold"), show.safe(said))
 
 
 def _instant(text: Any) -> str:

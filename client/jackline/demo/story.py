@@ -19,14 +19,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from jackline._sync.client import Client
 from jackline._sync.pause import pause
 from jackline.cli.exits import Fault
 from jackline.clock import SYSTEM
 from jackline.errors import FenceLost
-from jackline.models import Fact, LeaseRef, Run
+from jackline.models import Fact, LeaseRef, Run, Why
 from jackline.worker.environment import MARK
 from jackline.worker.processes import end_marked
 
@@ -34,10 +34,23 @@ LIMIT_S = 55.0
 LOOK_S = 0.2
 QUEUE = "demo"
 ANSWER = "yes"
-STEP = 60  # files between two savings of the crawl's place
+STEP = 150  # files between two savings of the crawl's place
 SAVED_BEFORE_THE_END = 2 * STEP
 THINK_S = 40.0
 RETRY_BASE_S = 1.0
+
+
+class Teller(Protocol):
+    """Whoever listens to the story."""
+
+    def fact(self, name: str, fact: Fact) -> None:
+        """A fact of the run called `name`."""
+
+    def why(self, name: str, answer: Why) -> None:
+        """Why that run is as it is."""
+
+    def refusal(self, name: str, grant: Fact, refusal: FenceLost) -> None:
+        """A write under an old fence was refused, because of that grant."""
 
 
 @dataclass
@@ -45,10 +58,11 @@ class Stage:
     """Where the demo takes place."""
 
     place: Path
-    tell: Callable[[str, Fact], None]
+    tell: Teller
     ends_at: float
     names: dict[str, str] = field(default_factory=dict)
     facts: dict[str, list[Fact]] = field(default_factory=dict)
+    saved: int = 0
 
     @property
     def data_dir(self) -> Path:
@@ -89,10 +103,9 @@ class Told:
     outbox: list[str]
     tree: Path
     worker_log: list[dict[str, Any]]
-    why: Any
 
 
-def play(place: Path, tell: Callable[[str, Fact], None]) -> Told:
+def play(place: Path, tell: Teller) -> Told:
     """Play the whole story."""
     stage = Stage(place, tell, SYSTEM.now() + LIMIT_S)
     with ExitStack() as exits:
@@ -106,16 +119,17 @@ def play(place: Path, tell: Callable[[str, Fact], None]) -> Told:
         one.wait()
         exits.enter_context(_worker(stage, "two"))
         stage.until("worker two acts for both runs", lambda: _taken_over(stage, client, old))
+        stage.tell.why("crawl", client.why(_id(stage, "crawl")))
         refusal = _refused(client, old["crawl"])
+        stage.tell.refusal("crawl", _grant(stage, "crawl"), refusal)
         exits.enter_context(_worker(stage, "one"))
-        stage.until("worker one is told that it lost both", lambda: _told_of_loss(stage, old))
+        stage.until("worker one is told that it lost both, and has ended their commands", lambda: _let_go(stage, old))
         stage.until("the session asks", lambda: _see(stage, client)["session"].state == "waiting_input")
         client.answer(_id(stage, "session"), ANSWER)
         runs = stage.until("all runs have ended", lambda: _all_settled(stage, client))
-        why = client.why(_id(stage, "crawl"))
         lines = stage.outbox.read_text(encoding="utf-8").splitlines()
         return Told(
-            runs["crawl"], runs["build"], runs["session"], refusal, stage.facts, lines, _tree(), stage.log("one"), why
+            runs["crawl"], runs["build"], runs["session"], refusal, stage.facts, lines, _tree(), stage.log("one")
         )
 
 
@@ -155,14 +169,19 @@ def _see(stage: Stage, client: Client) -> dict[str, Run]:
                 known.append(fact)
                 new.append((name, fact))
     for name, fact in sorted(new, key=lambda one: one[1].position):
-        stage.tell(name, fact)
+        stage.tell.fact(name, fact)
     return {name: client.run(run_id) for run_id, name in stage.names.items()}
 
 
 def _in_the_middle(stage: Stage, client: Client) -> dict[str, LeaseRef] | None:
-    """The leases of worker one, once the crawl has saved its place, the session has announced, the build has failed."""
+    """The leases of worker one, once the crawl has saved its place, the session has announced, the build has failed.
+
+    Only just after the crawl has saved: a saving that is under way when its worker dies would renew the lease once
+    more.
+    """
     runs = _see(stage, client)
-    saved = (runs["crawl"].partial or {}).get("done", 0) >= SAVED_BEFORE_THE_END
+    before, stage.saved = stage.saved, (runs["crawl"].partial or {}).get("done", 0)
+    saved = stage.saved >= SAVED_BEFORE_THE_END and stage.saved > before
     announced = any(fact.topic == "effect.completed.v1" for fact in stage.facts["session"])
     failed = any(fact.topic == "run.closed.v1" for fact in stage.facts["build"])
     acting = runs["crawl"].state == "running" and runs["session"].state == "running"
@@ -186,9 +205,17 @@ def _refused(client: Client, lease: LeaseRef) -> FenceLost:
     raise Fault(msg)
 
 
-def _told_of_loss(stage: Stage, old: dict[str, LeaseRef]) -> bool:
+def _grant(stage: Stage, name: str) -> Fact:
+    """The grant that ended the first one's right."""
+    return [fact for fact in stage.facts[name] if fact.topic == "lease.fence_bumped.v1"][1]
+
+
+def _let_go(stage: Stage, old: dict[str, LeaseRef]) -> bool:
+    """Whether worker one has been told about each run, and nothing of it is left: a place is removed last of all."""
     lost = {entry.get("run_id") for entry in stage.log("one") if entry.get("happening") == "claim_lost"}
-    return all(lease.run_id in lost for lease in old.values())
+    told = all(lease.run_id in lost for lease in old.values())
+    places = [stage.place / "workers" / "one" / "attempts" / f"{one.run_id}.{one.fence}" for one in old.values()]
+    return told and not any(place.exists() for place in places)
 
 
 def _all_settled(stage: Stage, client: Client) -> dict[str, Run] | None:

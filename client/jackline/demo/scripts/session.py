@@ -45,9 +45,9 @@ def main() -> None:
     """One attempt."""
     outbox, think_s = Path(sys.argv[1]), float(sys.argv[2])
     answers = json.loads(Path(os.environ["JACKLINE_ANSWERS"]).read_text(encoding="utf-8"))
+    jackline("progress", f"attempt {os.environ['JACKLINE_ATTEMPT']} begins")
     announce(outbox)
     if not answers:
-        jackline("progress", "thinking")
         if os.environ["JACKLINE_ATTEMPT"] == "1":
             time.sleep(think_s)
         jackline("park", "--question", json.dumps(QUESTION))
