@@ -1,7 +1,8 @@
 """Starting a desk: the journal is replayed into the live index, then every clock about others starts from now.
 
 Time during which no node was up has not passed: a fact that was recorded ``s`` seconds before the journal's last one
-counts as ``s`` seconds old, however long the service was away. Leases get a full ttl from the start.
+counts as ``s`` seconds old, however long the service was away and the replay takes. Leases get a full ttl from the
+start.
 """
 
 from collections.abc import Callable
@@ -20,23 +21,24 @@ class Opening:
         self.desk = Desk(journal, clock, mint, timers)
         self._after = 0
         self._last = journal.last_append_at
+        self._began = clock()
 
     def replay_some(self) -> bool:
         """Fold one more batch of the journal into the live index; whether there is more."""
         desk = self.desk
         facts = desk.journal.store.facts_after(self._after, REPLAY_BATCH)
-        now = desk.clock()
         for recorded in facts:
             self._after = recorded.position
             recorded_at = recorded.meta.recorded_at
             age_s = (self._last - recorded_at).total_seconds() if self._last is not None else 0.0
-            desk.live.fold_one(recorded, Moment(recorded_at, now.mono - max(0.0, age_s)))
+            desk.live.fold_one(recorded, Moment(recorded_at, self._began.mono - max(0.0, age_s)))
         return len(facts) == REPLAY_BATCH
 
     def finish(self) -> Desk:
         """Start the clocks and follow the journal from here on."""
         desk = self.desk
-        desk.live.rebase(desk.clock())
+        now = desk.clock()
+        desk.live.rebase(now, late_s=now.mono - self._began.mono)
         desk.journal.listeners.append(lambda facts: desk.live.fold(facts, desk.clock().mono))
         return desk
 

@@ -1,30 +1,29 @@
 """Claiming runs for a worker: by queue, by id, and ahead of readiness.
 
-A claim by queue picks its runs and counts them in every limit while its grant is on the way into the journal; if the
-append fails they are given back, and nothing was granted. It is guarded by the streams of each run and of the worker,
-so a run that was cancelled, or a worker that was quarantined, in the same moment is decided anew.
+A grant is guarded by the streams of each run and of the worker, so a run that was cancelled, or a worker that was
+quarantined, in the same moment is decided anew.
 
-A claim that finds nothing may wait up to ``WAIT_MAX_S`` seconds for something to become ready. Cancelling it (the
-client went away) leaves nothing behind and grants nothing.
+A claim that finds nothing may wait up to ``WAIT_MAX_S`` seconds for something to become ready. Cancelling it while it
+waits (the client went away) leaves nothing behind and grants nothing; a grant that is already on its way stands.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from commands.desk import Caller, Desk, entries_of, merged
+from commands.granting import Picks, grant
 from commands.showing import effects_of
 from domain.claiming import Grant, LabelsMissing, bind, cancel_reservation
 from domain.claiming import claim as claimed
 from domain.decider import Draft
-from domain.lease import Held, ReservationLost, Vacant
+from domain.lease import Held, LeaseHeld, ReservationLost, Reserved
 from domain.refusal import InvalidCommand, Refusal
-from domain.run import run_stream
 from domain.run_facts import Work
-from domain.standing import Standing, lease_stream
+from domain.standing import Standing
 from domain.values import Moment, Value
-from domain.worker import Registered, may_be_granted, worker_stream
+from domain.worker import Registered, may_be_granted, require, worker_stream
 from journal.commit import Decision, Done, Entry
 from projections.live.bells import Waiter
 from projections.live.cards import labels_of
@@ -53,20 +52,19 @@ async def claim(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any]]:
         WorkerUnknown, WorkerDraining, WorkerInQuarantine: the worker may be granted nothing.
     """
     _check(ask)
-    desk.require_worker(caller, ask.worker_id, "claim for this worker")
-    key = (caller.tenant, ask.worker_id)
-    desk.live.heard(key, desk.clock())
-    worker = _grantable(desk, caller, ask.worker_id)
-    waiter = Waiter(key, tuple((caller.tenant, queue) for queue in ask.queues), labels_of(worker.labels))
+    worker = _asks(desk, caller, ask.worker_id)
     if ask.wait_s <= 0:
         return await _claim_now(desk, caller, ask)
+    key = (caller.tenant, ask.worker_id)
+    waiter = Waiter(key, tuple((caller.tenant, queue) for queue in ask.queues), labels_of(worker.labels))
     desk.live.bells.join(waiter)
     try:
-        return await _claim_waiting(desk, caller, ask, waiter)
+        done = await _claim_waiting(desk, caller, ask, waiter)
+        desk.live.heard(key, desk.clock())
+        return done
     finally:
         desk.live.bells.leave(waiter)
-        if waiter.woken.is_set():
-            _ring_on(desk, waiter)
+        _ring_on(desk, waiter)
 
 
 async def _claim_waiting(desk: Desk, caller: Caller, ask: Ask, waiter: Waiter) -> Done[dict[str, Any]]:
@@ -82,6 +80,15 @@ async def _claim_waiting(desk: Desk, caller: Caller, ask: Ask, waiter: Waiter) -
                 await waiter.woken.wait()
         except TimeoutError:
             return done
+        _refresh(desk, caller, waiter)
+
+
+def _refresh(desk: Desk, caller: Caller, waiter: Waiter) -> None:
+    """A worker that can take nothing, or no longer what it could, must not keep the bell."""
+    worker, had = desk.worker(caller, waiter.worker[1]), waiter.has
+    waiter.has = frozenset(labels_of(worker.labels) if isinstance(worker, Registered) else ())
+    if not (waiter.has >= had and desk.live.has_room(waiter.worker)):
+        _ring_on(desk, waiter)
 
 
 def _ring_on(desk: Desk, waiter: Waiter) -> None:
@@ -92,35 +99,24 @@ def _ring_on(desk: Desk, waiter: Waiter) -> None:
 
 
 async def _claim_now(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any]]:
-    picked: list[str] = []
-
-    def decision(now: Moment) -> Decision[dict[str, Any]]:
-        _give_back(desk, picked)
-        return _grant_picked(desk, caller, ask, picked, now)
-
-    try:
-        done = await desk.execute(caller, (), decision)
-    except BaseException:
-        _give_back(desk, picked)
-        raise
-    if done.repeated:
-        _give_back(desk, picked)
-    return done
+    if desk.live.bells.closed:
+        return Done({"claims": []})
+    key = (caller.tenant, ask.worker_id)
+    return await grant(desk, caller, key, (), lambda picks, now: _grant_picked(desk, caller, ask, picks, now))
 
 
-def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picked: list[str], now: Moment) -> Decision[dict[str, Any]]:
+def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picks: Picks, now: Moment) -> Decision[dict[str, Any]]:
     worker = _grantable(desk, caller, ask.worker_id)
     guards = [{worker_stream(caller.tenant, ask.worker_id): worker.version}]
     entries: list[Entry] = []
     claims: list[dict[str, Any]] = []
-    for run_id in _pick(desk, caller, ask, worker, now):
-        picked.append(run_id)
-        standing = desk.standing(caller, run_id)
+    for run_id in _picked(desk, ask, worker, picks, now):
+        picks.earmark(desk.live.cards[run_id])
         try:
+            standing = desk.standing(caller, run_id)
             draft = claimed(standing, _to(desk, ask, "queue"), _work(desk, standing), now)
-        except Refusal as refusal:  # the index and the journal disagree about this run: leave it to the journal
-            log.error("run %s was picked and refused: %s", run_id, refusal)
-            desk.live.give_back(picked.pop())
+        except Refusal as refusal:
+            _pass_over(desk, picks, run_id, refusal)
             continue
         entries.extend(entries_of(draft.entries, run_id))
         guards.append(standing.versions)
@@ -128,33 +124,30 @@ def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picked: list[str], now: 
     return Decision(entries, merged(guards), {"claims": claims})
 
 
-def _pick(desk: Desk, caller: Caller, ask: Ask, worker: Registered, now: Moment) -> list[str]:
-    key, live = (caller.tenant, ask.worker_id), desk.live
-    live.ready.promote(now.wall)
-    queues = [(caller.tenant, queue) for queue in dict.fromkeys(ask.queues)]
+def _pass_over(desk: Desk, picks: Picks, run_id: str, refusal: Refusal) -> None:
+    """Not granted after all: not due any more by a wall clock that was set back, or else a fault of the index."""
+    card = desk.live.cards[run_id]
+    due_later = isinstance(refusal, LeaseHeld) and card.due_at > desk.clock().wall
+    if due_later:
+        picks.drop_last()
+    else:
+        log.error("run %s was picked and refused: %s", run_id, refusal)
+        picks.drop_last(requeue=False)
+
+
+def _picked(desk: Desk, ask: Ask, worker: Registered, picks: Picks, now: Moment) -> Iterator[str]:
+    """Runs to be granted, best first; each must be earmarked before the next is asked for."""
+    live, tenant = desk.live, picks.worker[0]
+    live.offer_due(now)
+    queues = [(tenant, queue) for queue in dict.fromkeys(ask.queues)]
     labels = labels_of(worker.labels)
-    room = min(ask.most, _slots(worker) - live.limits.count(key))
-    picked: list[str] = []
-    while len(picked) < room and (card := live.ready.pick(queues, labels)) is not None:
-        live.ready.withdraw(card)
-        live.limits.take(card, key)
-        picked.append(card.run_id)
-    return picked
+    room = min(ask.most, _slots(worker) - live.limits.count(picks.worker))
+    while len(picks) < room and (card := live.ready.pick(queues, labels)) is not None:
+        yield card.run_id
 
 
 def _slots(worker: Registered) -> int:
     return 1 if worker.quarantine is not None else worker.slots
-
-
-def _give_back(desk: Desk, picked: list[str]) -> None:
-    """These were not granted after all: whoever is next may have them."""
-    now = desk.clock()
-    for run_id in picked:
-        card = desk.live.cards.get(run_id)
-        if card is not None and isinstance(desk.journal.streams.load(lease_stream(run_id)), Vacant):
-            desk.live.give_back(run_id)
-            desk.live.requeue_if_queued(card, desk.journal.streams.load(run_stream(run_id)), now)
-    picked.clear()
 
 
 def _check(ask: Ask) -> None:
@@ -164,6 +157,14 @@ def _check(ask: Ask) -> None:
         raise InvalidCommand(field="wait_s", value=ask.wait_s, limit=f"between 0 and {WAIT_MAX_S:g}")
     if not 1 <= len(ask.queues) <= QUEUES_MAX:
         raise InvalidCommand(field="queues", value=len(ask.queues), limit=f"1 to {QUEUES_MAX} queues")
+
+
+def _asks(desk: Desk, caller: Caller, worker_id: str) -> Registered:
+    """The worker, if it may be granted one more run; it counts as heard, whatever the answer is."""
+    desk.require_worker(caller, worker_id, "claim for this worker")
+    require(desk.worker(caller, worker_id), worker_id)
+    desk.live.heard((caller.tenant, worker_id), desk.clock())
+    return _grantable(desk, caller, worker_id)
 
 
 def _grantable(desk: Desk, caller: Caller, worker_id: str) -> Registered:
@@ -192,37 +193,27 @@ async def claim_run(desk: Desk, caller: Caller, run_id: str, worker_id: str) -> 
         LeaseHeld: somebody holds or has reserved it; ``retry_after_s`` says when that may change.
         LabelsMissing, LimitReached: the worker lacks a label, or one more lease would exceed a limit.
     """
-    desk.require_worker(caller, worker_id, "claim for this worker")
+    _asks(desk, caller, worker_id)
     key = (caller.tenant, worker_id)
-    desk.live.heard(key, desk.clock())
-    picked: list[str] = []
 
-    def decision(now: Moment) -> Decision[dict[str, Any]]:
-        _give_back(desk, picked)
+    def decide(picks: Picks, now: Moment) -> Decision[dict[str, Any]]:
         worker, standing = _grantable(desk, caller, worker_id), desk.standing(caller, run_id)
         draft = claimed(standing, Grant(worker=worker_id, cause="id"), _work(desk, standing), now)
-        _take_by_id(desk, worker, standing, picked, key)
+        _require_labels(worker, standing)
+        card = desk.live.cards[run_id]
+        desk.live.limits.refuse_one_more(card, key, _slots(worker))
+        picks.earmark(card)
         guards = merged([standing.versions, {worker_stream(caller.tenant, worker_id): worker.version}])
         return Decision(entries_of(draft.entries, run_id), guards, _shown(desk, standing, draft))
 
-    try:
-        return await desk.execute(caller, (run_id,), decision)
-    except BaseException:
-        _give_back(desk, picked)
-        raise
+    return await grant(desk, caller, key, (run_id,), decide)
 
 
-def _take_by_id(desk: Desk, worker: Registered, standing: Standing, picked: list[str], key: tuple[str, str]) -> None:
+def _require_labels(worker: Registered, standing: Standing) -> None:
     wanted = standing.known.submission.labels
     missing = {name: value for name, value in wanted.items() if worker.labels.get(name) != value}
     if missing:
         raise LabelsMissing(worker_id=worker.worker_id, missing=missing)
-    card = desk.live.cards[standing.run_id]
-    desk.live.limits.refuse_one_more(card, key, _slots(worker))
-    if not isinstance(standing.lease, Held):
-        desk.live.ready.withdraw(card)
-        desk.live.limits.take(card, key)
-        picked.append(standing.run_id)
 
 
 def _work(desk: Desk, standing: Standing) -> Work:
@@ -241,7 +232,9 @@ def _shown(desk: Desk, standing: Standing, draft: Draft) -> dict[str, Any]:
         "lease_ttl_s": run.policy.lease_ttl_s,
         "payload": run.submission.payload,
         "partial": partial.body if partial else None,
-        "answers": [{"question": a.question, "answer": a.answer, "at": a.at} for a in run.answers],
+        "answers": [
+            {"question": a.question, "answer": a.answer, "principal": a.principal, "at": a.at} for a in run.answers
+        ],
         "effects": [{k: e[k] for k in ("key", "state", "outcome")} for e in effects_of(after)],
     }
     if not isinstance(lease, Held):
@@ -274,15 +267,14 @@ async def cancel_token(desk: Desk, caller: Caller, token: str) -> Done[dict[str,
 async def _by_token(
     desk: Desk, caller: Caller, token: str, decide: Callable[[Standing, Moment], Draft]
 ) -> Done[dict[str, Any]]:
-    run_id = desk.live.reservations.get(token, "")
+    run_id = desk.live.reservations.get(token)
 
     def decision(now: Moment) -> Decision[dict[str, Any]]:
-        if not run_id:
+        standing = None if run_id is None else desk.standing_or_none(caller, run_id)
+        if standing is None or not isinstance(standing.lease, Reserved) or standing.lease.token != token:
             raise ReservationLost(token)
-        standing = desk.standing(caller, run_id)
-        desk.require_worker(caller, getattr(standing.lease, "worker", ""), "use this reservation")
+        desk.require_worker(caller, standing.lease.worker, "use this reservation")
         draft = decide(standing, now)
-        return Decision(entries_of(draft.entries, run_id), standing.versions, _shown(desk, standing, draft))
+        return Decision(entries_of(draft.entries, standing.run_id), standing.versions, _shown(desk, standing, draft))
 
-    locks: Sequence[str] = (run_id,) if run_id else ()
-    return await desk.execute(caller, locks, decision)
+    return await desk.execute(caller, () if run_id is None else (run_id,), decision)

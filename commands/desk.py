@@ -9,8 +9,11 @@ the routes, so every road has the same rule: a leader steers the runs of its lea
 that its key names, operators and administrators for anybody.
 """
 
+import asyncio
+import itertools
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import msgspec
@@ -33,6 +36,11 @@ from projections.live.index import Live
 
 Role = Literal["leader", "worker", "reader", "operator", "admin"]
 FenceMode = Literal["off", "warn", "required"]
+
+ACTING: frozenset[Role] = frozenset({"worker", "operator", "admin"})
+"""Roles that may act for a worker; a leader or a reader is none, whatever its key names."""
+
+log = logging.getLogger(__name__)
 
 
 class Timers(Value, frozen=True, kw_only=True):
@@ -100,6 +108,19 @@ class Desk:
         self.fence_required: FenceMode = "required"
         self.unfenced: Counter[str] = Counter()
         """Accepted writes that presented no fence, by what they did."""
+        self.unfinished: set[asyncio.Future[None]] = set()
+        """What is still to be done for callers that went away."""
+        self._numbers = itertools.count(1)
+
+    def number(self) -> int:
+        """A number that no other command of this desk has."""
+        return next(self._numbers)
+
+    def afterwards(self, doing: Coroutine[Any, Any, None]) -> None:
+        """Do this though nobody waits for it."""
+        going = asyncio.ensure_future(doing)
+        self.unfinished.add(going)
+        going.add_done_callback(self.unfinished.discard)
 
     def standing(self, caller: Caller, run_id: str) -> Standing:
         """How a run of the caller's tenant stands, as of the last durable append.
@@ -107,10 +128,17 @@ class Desk:
         Raises:
             RunUnknown: there is none under this id in the caller's tenant.
         """
+        standing = self.standing_or_none(caller, run_id)
+        if standing is None:
+            raise RunUnknown(run_id)
+        return standing
+
+    def standing_or_none(self, caller: Caller, run_id: str) -> Standing | None:
+        """How a run of the caller's tenant stands; None when there is none under this id."""
         load = self.journal.streams.load
         run: Run | Absent = load(run_stream(run_id))
         if isinstance(run, Absent) or run.submission.tenant != caller.tenant:
-            raise RunUnknown(run_id)
+            return None
         return Standing(
             run_id=run_id,
             run=run,
@@ -154,12 +182,15 @@ class Desk:
 
     def presented(self, caller: Caller, fence: int | None) -> Presented:
         """What the writer shows: its fence, and the workers that it may be."""
-        return Presented(fence=fence, workers=caller.workers, fence_required=self.fence_required == "required")
+        workers = caller.workers if caller.role in ACTING else frozenset()
+        return Presented(fence=fence, workers=workers, fence_required=self.fence_required == "required")
 
     def note_fence(self, fence: int | None, what: str) -> None:
-        """Count a write that presents no fence, by what it does."""
+        """Count an accepted write that presented no fence, by what it did."""
         if fence is None:
             self.unfenced[what] += 1
+            if self.fence_required == "warn":
+                log.warning("%s was accepted without a fence, which will be required", what)
 
     def after(self, standing: Standing, draft: Draft) -> Standing:
         """How the run will stand once these facts are durable."""
@@ -216,6 +247,8 @@ class Desk:
 
     def touch(self, run_id: str) -> None:
         """An accepted write of the holder: activity, which also renews a lease that is live and not sliced."""
+        if run_id not in self.live.cards:
+            return
         now, mark = self.clock(), self.evidence.leases.get(run_id)
         self.evidence.active(run_id, now)
         lease = self.journal.streams.load(lease_stream(run_id))
@@ -225,14 +258,16 @@ class Desk:
 
     def require_leader(self, caller: Caller, run: Run, action: str) -> None:
         """Refuse steering by a principal that is neither the run's leader nor above it."""
-        if caller.role == "leader" and caller.leaders is not None and run.submission.leader_id not in caller.leaders:
+        is_leader = caller.leaders is None or run.submission.leader_id in caller.leaders
+        if caller.role not in ("operator", "admin") and not (caller.role == "leader" and is_leader):
             raise NotAllowed(
                 principal=caller.principal, action=action, allowed=f"leader {run.submission.leader_id!r} or an operator"
             )
 
     def require_worker(self, caller: Caller, worker_id: str, action: str) -> None:
         """Refuse acting as a worker that the principal is not."""
-        if caller.workers is not None and worker_id not in caller.workers:
+        is_worker = caller.workers is None or worker_id in caller.workers
+        if caller.role not in ACTING or not is_worker:
             raise NotAllowed(principal=caller.principal, action=action, allowed=f"worker {worker_id!r}")
 
 

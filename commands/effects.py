@@ -5,14 +5,15 @@ parked with the lease kept, and for the late holder whose fence began it. Reconc
 holder, the late holder, the run's leader or an operator, at any time, also after the run has ended.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
-from commands.desk import Caller, Desk, NotAllowed
+from commands.desk import Caller, Desk
 from domain.effects import ClaimEffect, EffectFact, Resolution, finish, reconcile
 from domain.effects import claim as claimed
 from domain.lease import Held
 from domain.run import Parked, WrongState
-from domain.standing import Standing, effects_stream, holder, late_holder
+from domain.standing import Standing, effects_stream, holder, late_holder, lease_stream
 from domain.values import Json, Moment, digest
 from journal.commit import Decision, Done, Entry
 
@@ -37,7 +38,7 @@ async def claim_effect(
         answer, outcome, facts = claimed(standing.effects, command, now.wall)
         return _decided(standing, facts, {"answer": answer, "outcome": outcome})
 
-    return await _act(desk, caller, run_id, fence, decision)
+    return await _acted(desk, caller, run_id, fence, decision)
 
 
 async def finish_effect(
@@ -57,7 +58,7 @@ async def finish_effect(
         facts = finish(standing.effects, key, under, state, outcome)
         return _decided(standing, facts, {"key": key, "state": state, "outcome": outcome})
 
-    return await _act(desk, caller, run_id, fence, decision)
+    return await _acted(desk, caller, run_id, fence, decision)
 
 
 async def reconcile_effect(
@@ -65,24 +66,29 @@ async def reconcile_effect(
 ) -> Done[dict[str, Any]]:
     """Somebody found out whether an ambiguous effect happened."""
     key, resolution, outcome = told
+    by_worker = fence is not None or caller.role == "worker"
 
     def decision(now: Moment) -> Decision[dict[str, Any]]:
         standing = desk.standing(caller, run_id)
-        _may_reconcile(desk, caller, standing, fence)
+        if by_worker:
+            _require_holder(desk, caller, standing, fence)
+        else:
+            _require_leader(desk, caller, standing)
         facts = reconcile(standing.effects, key, resolution, outcome, caller.principal)
         return _decided(standing, facts, {"key": key, "state": "reconciled", "resolution": resolution})
 
-    return await _act(desk, caller, run_id, fence, decision)
+    if by_worker:
+        return await _acted(desk, caller, run_id, fence, decision)
+    return await desk.execute(caller, (run_id,), decision)
 
 
-def _may_reconcile(desk: Desk, caller: Caller, standing: Standing, fence: int | None) -> None:
-    if fence is not None or caller.role == "worker":
-        presented = desk.presented(caller, fence)
-        if not late_holder(standing, presented):
-            holder(standing, presented)
-        return
-    if caller.role not in ("leader", "operator", "admin"):
-        raise NotAllowed(principal=caller.principal, action="reconcile effects", allowed="its holder or leader")
+def _require_holder(desk: Desk, caller: Caller, standing: Standing, fence: int | None) -> None:
+    presented = desk.presented(caller, fence)
+    if not late_holder(standing, presented):
+        holder(standing, presented)
+
+
+def _require_leader(desk: Desk, caller: Caller, standing: Standing) -> None:
     desk.require_leader(caller, standing.known, "reconcile this run's effects")
 
 
@@ -91,9 +97,12 @@ def _decided(standing: Standing, facts: list[EffectFact], answer: dict[str, Any]
     return Decision([Entry(stream, fact, standing.run_id) for fact in facts], standing.versions, answer)
 
 
-async def _act(desk: Desk, caller: Caller, run_id: str, fence: int | None, decision: Any) -> Done[dict[str, Any]]:
+async def _acted(
+    desk: Desk, caller: Caller, run_id: str, fence: int | None, decision: Callable[[Moment], Decision[Any]]
+) -> Done[dict[str, Any]]:
+    """The answer to the worker; its asking is a sign of work, and renews the lease if it holds it."""
     done: Done[dict[str, Any]] = await desk.execute(caller, (run_id,), decision)
-    if isinstance(desk.journal.streams.load(f"lease-{run_id}"), Held):
+    if isinstance(desk.journal.streams.load(lease_stream(run_id)), Held):
         desk.touch(run_id)
     desk.note_fence(fence, "effects")
     return done

@@ -41,21 +41,23 @@ async def park(desk: Desk, caller: Caller, run_id: str, fence: int | None, comma
     """The run waits for somebody, with its lease given up or kept."""
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
-        desk.note_fence(fence, "park")
         return parked(standing, desk.presented(caller, fence), command, desk.remains(standing), now)
 
-    return await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+    done = await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+    desk.note_fence(fence, "park")
+    return done
 
 
 async def hand_back(desk: Desk, caller: Caller, run_id: str, fence: int | None) -> Done[dict[str, Any]]:
     """The run is given back unfinished and queued as a continuation; nothing is counted."""
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
-        desk.note_fence(fence, "hand-back")
         presented, wait_s = desk.presented(caller, fence), desk.timers.retry_continuation_s
         return handed_back(standing, presented, desk.remains(standing), now, wait_s)
 
-    return await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+    done = await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+    desk.note_fence(fence, "hand-back")
+    return done
 
 
 async def stop_report(
@@ -78,14 +80,15 @@ async def close(desk: Desk, caller: Caller, closing: CloseOf) -> Done[dict[str, 
 
     def decision(now: Moment) -> Decision[dict[str, Any]]:
         standing = desk.standing(caller, closing.run_id)
-        desk.note_fence(closing.fence, "close")
         draft = _closed(desk, caller, standing, closing, now)
         about = _about_workers(desk, caller, [(standing, draft, closing)], now)
         guards = merged([standing.versions, about.guards])
         entries = entries_of(draft.entries, closing.run_id) + about.entries
         return Decision(entries, guards, show(desk, desk.after(standing, draft), now))
 
-    return await desk.execute(caller, (closing.run_id,), decision)
+    done = await desk.execute(caller, (closing.run_id,), decision)
+    desk.note_fence(closing.fence, "close")
+    return done
 
 
 async def close_many(desk: Desk, caller: Caller, closings: Sequence[CloseOf]) -> Done[dict[str, Any]]:
@@ -104,7 +107,6 @@ async def close_many(desk: Desk, caller: Caller, closings: Sequence[CloseOf]) ->
             except Refusal as refusal:
                 answers.append(_refused(closing, refusal))
                 continue
-            desk.note_fence(closing.fence, "closes")
             decided.append((standing, draft, closing))
             answers.append(_brief(desk.after(standing, draft)))
         about = _about_workers(desk, caller, decided, now)
@@ -112,7 +114,11 @@ async def close_many(desk: Desk, caller: Caller, closings: Sequence[CloseOf]) ->
         guards = merged([*(s.versions for s, _, _ in decided), about.guards])
         return Decision(entries + about.entries, guards, {"closes": answers})
 
-    return await desk.execute(caller, [closing.run_id for closing in closings], decision)
+    done = await desk.execute(caller, [closing.run_id for closing in closings], decision)
+    for closing, answered in zip(closings, done.answer["closes"], strict=True):
+        if "code" not in answered:
+            desk.note_fence(closing.fence, "closes")
+    return done
 
 
 def _refuse_repeats(closings: Sequence[CloseOf]) -> None:
@@ -149,28 +155,38 @@ class _AboutWorkers:
         self.guards: dict[str, int] = {}
 
 
-def _about_workers(
-    desk: Desk, caller: Caller, decided: Sequence[tuple[Standing, RunDraft, CloseOf]], now: Moment
-) -> _AboutWorkers:
-    about = _AboutWorkers()
-    for standing, draft, closing in decided:
-        if draft.entries and isinstance(standing.lease, Held):
-            worker_id = standing.lease.worker
-            stream, worker = worker_stream(caller.tenant, worker_id), desk.worker(caller, worker_id)
-            poison = poison_class(_error_text(closing.close.error)) if closing.close.outcome == "failed" else None
-            if stream not in about.guards and (poison is not None or worker.quarantine is not None):
-                about.guards[stream] = worker.version
-                cites = (draft.last(RunClosed),)
-                about.entries += _worker_entries(desk, stream, worker, Said(worker_id, poison, cites), now)
-    return about
-
-
 class Said(Value, frozen=True):
-    """What one close says about its worker: the poison class of its error, if it has one."""
+    """What one close says about its worker: the poison class of its error, if it has one, or that it was a probe."""
 
     worker_id: str
     poison: str | None
     cites: tuple[str, ...]
+
+
+def _about_workers(
+    desk: Desk, caller: Caller, decided: Sequence[tuple[Standing, RunDraft, CloseOf]], now: Moment
+) -> _AboutWorkers:
+    said: dict[str, Said] = {}
+    for standing, draft, closing in decided:
+        one = _said(desk, caller, standing, draft, closing) if draft.entries else None
+        if one is not None and (one.worker_id not in said or said[one.worker_id].poison is None):
+            said[one.worker_id] = one
+    about = _AboutWorkers()
+    for one in said.values():
+        stream, worker = worker_stream(caller.tenant, one.worker_id), desk.worker(caller, one.worker_id)
+        about.guards[stream] = worker.version
+        about.entries += _worker_entries(desk, stream, worker, one, now)
+    return about
+
+
+def _said(desk: Desk, caller: Caller, standing: Standing, draft: RunDraft, closing: CloseOf) -> Said | None:
+    """None when the close says nothing about its worker: no poison, and not the end of a probing run."""
+    lease = standing.lease
+    worker_id = lease.worker if isinstance(lease, Held) else lease.last.worker if lease.last is not None else ""
+    poison = poison_class(_error_text(closing.close.error)) if closing.close.outcome == "failed" else None
+    if poison is None and not desk.live.is_probe((caller.tenant, worker_id), standing.run_id, lease.fence):
+        return None
+    return Said(worker_id, poison, (draft.last(RunClosed),))
 
 
 def _worker_entries(desk: Desk, stream: str, worker: Worker, said: Said, now: Moment) -> list[Entry]:

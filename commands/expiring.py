@@ -9,9 +9,9 @@ from collections.abc import Callable
 from commands.desk import Caller, Desk, entries_of, system_caller
 from domain.claiming import lapse
 from domain.handing import end_slice, expire
-from domain.lease import LeaseMark
+from domain.lease import Held, LeaseMark
 from domain.settling import cancel_due
-from domain.standing import RunDraft, Standing
+from domain.standing import RunDraft, Standing, lease_stream
 from domain.values import Moment
 from domain.worker import gone, worker_stream
 from journal.commit import Decision, Entry
@@ -23,7 +23,9 @@ async def expire_lease(desk: Desk, run_id: str) -> bool:
 
     def put_back() -> None:
         while taken:
-            desk.evidence.leases.put_back(run_id, taken.pop())
+            mark, lease = taken.pop(), desk.journal.streams.load(lease_stream(run_id))
+            if isinstance(lease, Held) and lease.fence == mark.fence:
+                desk.evidence.leases.put_back(run_id, mark)
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
         draft = expire(standing, desk.remains(standing), now)
@@ -85,9 +87,8 @@ async def give_up_worker(desk: Desk, tenant: str, worker_id: str) -> bool:
 
     def decision(now: Moment) -> Decision[None]:
         worker, seen = desk.worker(caller, worker_id), desk.evidence.worker_seen((tenant, worker_id))
-        away_s = now.mono - seen.mono if seen is not None else 0.0
-        holding = desk.live.limits.count((tenant, worker_id))
-        due = seen is not None and away_s >= desk.timers.worker_gone_s and not holding
+        away = seen is not None and now.mono >= seen.mono + desk.timers.worker_gone_s
+        due = away and not desk.live.busy((tenant, worker_id))
         facts = gone(worker, worker_id, seen.wall) if due and seen is not None else []
         return Decision([Entry(stream, fact, None) for fact in facts], {stream: worker.version}, None)
 

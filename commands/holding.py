@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from commands.desk import Caller, Desk
-from domain.lease import Held, Lease, LeaseMark, holder_of, why_lost
+from domain.lease import VACANT, Held, Lease, LeaseMark, holder_of, why_lost
 from domain.refusal import InvalidCommand
 from domain.run import Absent, Run, run_stream
 from domain.standing import Standing, holder, lease_stream
@@ -67,41 +67,42 @@ async def heartbeat(desk: Desk, caller: Caller, worker_id: str, leases: Sequence
         raise InvalidCommand(field="leases", value=len(leases), limit=f"at most {LEASES_MAX}")
     desk.require_worker(caller, worker_id, "be heard as this worker")
     worker = require(desk.worker(caller, worker_id), worker_id)
-    now = desk.clock()
-    desk.live.heard((caller.tenant, worker_id), now)
-    return [await _renew(desk, caller, worker, lessee, now) for lessee in leases]
+    desk.live.heard((caller.tenant, worker_id), desk.clock())
+    return [await _renew(desk, caller, worker, lessee) for lessee in leases]
 
 
-async def _renew(desk: Desk, caller: Caller, worker: Registered, lessee: Lessee, now: Moment) -> dict[str, Any]:
+async def _renew(desk: Desk, caller: Caller, worker: Registered, lessee: Lessee) -> dict[str, Any]:
     load, stream = desk.journal.streams.load, lease_stream(lessee.run_id)
-    lease: Lease = load(stream)
-    holds = _holds(lease, worker, lessee)
-    mark = desk.evidence.leases.get(lessee.run_id)
-    if holds and mark is None:
-        await desk.journal.quiet(lessee.run_id)
-        lease, now = load(stream), desk.clock()
-        holds, mark = _holds(lease, worker, lessee), desk.evidence.leases.get(lessee.run_id)
     run: Run | Absent = load(run_stream(lessee.run_id))
     if isinstance(run, Absent) or run.submission.tenant != caller.tenant:
-        return _lost(desk, lessee, lease, "run_unknown")
-    if not holds or not isinstance(lease, Held):
+        return _lost(desk, lessee, VACANT, "run_unknown")
+    lease: Lease = load(stream)
+    if _holds(lease, worker, lessee) and desk.evidence.leases.get(lessee.run_id) is None:
+        await desk.journal.quiet(lessee.run_id)
+        run, lease = load(run_stream(lessee.run_id)), load(stream)
+    if not _holds(lease, worker, lessee) or not isinstance(lease, Held) or isinstance(run, Absent):
         return _lost(desk, lessee, lease, why_lost(lease, lessee.fence))
-    if mark is not None and not mark.live(now):
+    now = desk.clock()
+    mark = desk.evidence.leases.get(lessee.run_id) or _made_now(desk, lessee.run_id, lease, now)
+    if not mark.live(now):
         return _lost(desk, lessee, lease, "lease_expired")
-    if mark is None:
-        mark = LeaseMark(fence=lease.fence, deadline=now.mono + lease.ttl_s, renewed_at=now.wall)
     if lease.sliced:
-        return _sliced(desk, lessee, lease, mark, now)
+        return _sliced(lessee, lease, mark, now, instructions(run, lease, worker))
     desk.evidence.leases.renew(lessee.run_id, mark, lease.ttl_s, now)
-    return _renewed(lessee, lease, run, worker, now)
+    return _renewed(desk, lessee, lease, now, instructions(run, lease, worker))
 
 
 def _holds(lease: Lease, worker: Registered, lessee: Lessee) -> bool:
     return isinstance(lease, Held) and lease.fence == lessee.fence and lease.worker == worker.worker_id
 
 
-def _renewed(lessee: Lessee, lease: Held, run: Run, worker: Registered, now: Moment) -> dict[str, Any]:
-    left = None if lease.slice_ends_at is None else max(0.0, (lease.slice_ends_at - now.wall).total_seconds())
+def _made_now(desk: Desk, run_id: str, lease: Held, now: Moment) -> LeaseMark:
+    """A mark that is missing is made as now, never read as old."""
+    desk.live.remind("lease", now.mono + lease.ttl_s, (run_id,), str(lease.fence))
+    return LeaseMark(fence=lease.fence, deadline=now.mono + lease.ttl_s, renewed_at=now.wall)
+
+
+def _renewed(desk: Desk, lessee: Lessee, lease: Held, now: Moment, asked: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "run_id": lessee.run_id,
         "fence": lessee.fence,
@@ -110,12 +111,14 @@ def _renewed(lessee: Lessee, lease: Held, run: Run, worker: Registered, now: Mom
         "holder": lease.worker,
         "reason": None,
         "ttl_s": lease.ttl_s,
-        "slice_ends_in_s": left,
-        "instructions": instructions(run, lease, worker),
+        "slice_ends_in_s": desk.live.slice_left_s(lessee.run_id, now),
+        "instructions": asked,
     }
 
 
-def _sliced(desk: Desk, lessee: Lessee, lease: Held, mark: LeaseMark, now: Moment) -> dict[str, Any]:
+def _sliced(
+    lessee: Lessee, lease: Held, mark: LeaseMark, now: Moment, asked: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "run_id": lessee.run_id,
         "fence": lessee.fence,
@@ -125,7 +128,7 @@ def _sliced(desk: Desk, lessee: Lessee, lease: Held, mark: LeaseMark, now: Momen
         "reason": "slice_ended",
         "ttl_s": round(mark.deadline - now.mono, 3),
         "slice_ends_in_s": 0.0,
-        "instructions": [],
+        "instructions": asked,
     }
 
 
@@ -173,10 +176,10 @@ async def save_partial(desk: Desk, caller: Caller, run_id: str, fence: int | Non
     """
 
     def prepare(standing: Standing) -> list[Write]:
-        held = _holder(desk, caller, standing, fence, "partial")
-        return [PartialWrite(run_id, held.fence, body)]
+        return [PartialWrite(run_id, holder(standing, desk.presented(caller, fence)).fence, body)]
 
     await desk.write(caller, run_id, prepare)
+    desk.note_fence(fence, "partial")
 
 
 async def write_output(desk: Desk, caller: Caller, run_id: str, fence: int | None, chunk: Chunk) -> None:
@@ -189,7 +192,7 @@ async def write_output(desk: Desk, caller: Caller, run_id: str, fence: int | Non
     registers = desk.journal.registers
 
     def prepare(standing: Standing) -> list[Write]:
-        held = _holder(desk, caller, standing, fence, "output")
+        held = holder(standing, desk.presented(caller, fence))
         if registers.seen(run_id, held.fence, chunk.seq):
             return []
         before = registers.output_mark(run_id, held.fence).digest
@@ -197,6 +200,7 @@ async def write_output(desk: Desk, caller: Caller, run_id: str, fence: int | Non
         return [ChunkWrite(run_id, held.fence, chunk.seq, chunk.stream, chunk.data, digest)]
 
     await desk.write(caller, run_id, prepare)
+    desk.note_fence(fence, "output")
 
 
 def _check_chunk(chunk: Chunk) -> None:
@@ -218,11 +222,6 @@ async def progress(desk: Desk, caller: Caller, run_id: str, fence: int | None, n
         raise InvalidCommand(
             field="message", value=note.message[:MESSAGE_MAX_CHARS], limit=f"at most {MESSAGE_MAX_CHARS} characters"
         )
-    _holder(desk, caller, desk.standing(caller, run_id), fence, "progress")
+    holder(desk.standing(caller, run_id), desk.presented(caller, fence))
     desk.touch(run_id)
-
-
-def _holder(desk: Desk, caller: Caller, standing: Standing, fence: int | None, what: str) -> Held:
-    held = holder(standing, desk.presented(caller, fence))
-    desk.note_fence(fence, what)
-    return held
+    desk.note_fence(fence, "progress")

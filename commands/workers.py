@@ -43,8 +43,10 @@ async def drain_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[
 async def leave_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[str, Any]]:
     """The worker is gone for good; refused while it holds leases."""
     desk.require_worker(caller, worker_id, "sign this worker off")
-    holding = desk.live.limits.held_by((caller.tenant, worker_id))
-    return await _on_worker(desk, caller, worker_id, lambda worker, _: leave(worker, worker_id, holding))
+    key = (caller.tenant, worker_id)
+    return await _on_worker(
+        desk, caller, worker_id, lambda worker, _: leave(worker, worker_id, desk.live.limits.held_by(key))
+    )
 
 
 async def release_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[str, Any]]:
@@ -57,13 +59,11 @@ async def release_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dic
 async def detached(desk: Desk, caller: Caller, worker_id: str) -> None:
     """The worker's last stream was closed by its side without a goodbye: its leases get the reconnect window.
 
-    The fact comes first, then the shorter deadlines; a renewal on any road restores the full ttl. A lease whose loss
-    would spend the run's last attempt keeps its ttl.
+    The deadlines become shorter as the fact becomes durable; a renewal on any road restores the full ttl. A lease whose
+    loss would spend the run's last attempt keeps its ttl.
     """
     window_s = desk.timers.reconnect_s
-    done = await _on_worker(desk, caller, worker_id, lambda worker, now: detach(worker, worker_id, now.wall, window_s))
-    if done.position is not None:
-        desk.live.shorten((caller.tenant, worker_id), desk.clock().mono + window_s)
+    await _on_worker(desk, caller, worker_id, lambda worker, now: detach(worker, worker_id, now.wall, window_s))
 
 
 async def _on_worker(desk: Desk, caller: Caller, worker_id: str, decide: Decide) -> Done[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""Promise: a worker that was unheard for long and holds no lease is no longer counted on; no lease is shortened."""
+"""Promise: a worker that was unheard for long and holds no lease is no longer counted on; no lease is shortened.
+
+A claim of it that waits is as good as a word from it.
+"""
 
 from commands.expiring import give_up_worker
 from policies.reaction import Again, Do, Reaction, Scene
@@ -13,6 +16,6 @@ def react(due: Due, scene: Scene, *, gone_s: float) -> Reaction:
         return None
     if scene.now.mono < seen.mono + gone_s:
         return Again(seen.mono + gone_s)
-    if scene.live.limits.count(worker):
+    if scene.live.busy(worker):
         return Again(scene.now.mono + gone_s)
     return Do("give_up_worker", lambda desk: give_up_worker(desk, *worker))

@@ -18,6 +18,7 @@ from policies import (
     cool_down,
     end_slices,
     expire_leases,
+    find_out_grants,
     give_up_workers,
     lapse_reservations,
     retry_when_due,
@@ -31,6 +32,9 @@ BATCH = 1_000
 RETRY_S = 1.0
 """How long a command that failed waits before it is tried again."""
 LONGEST_SLEEP_S = 60.0
+
+LOOP = "process_manager"
+"""The name under which the loop's own failures are told."""
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +54,7 @@ class Manager:
             "slice": end_slices.react,
             "reservation": lapse_reservations.react,
             "cancel": settle_cancels.react,
+            "grant": find_out_grants.react,
             "worker": partial(give_up_workers.react, gone_s=desk.timers.worker_gone_s),
             "quarantine": cool_down.react,
         }
@@ -60,10 +65,12 @@ class Manager:
         while True:
             try:
                 self._wake.clear()
-                if not await self.step():
+                found = await self.step()
+                self._cleared(LOOP)
+                if not found:
                     await self._sleep()
             except Exception as error:  # noqa: BLE001  (the loop goes on, whatever happens)
-                self._failed("process_manager", error)
+                self._failed(LOOP, error)
                 await asyncio.sleep(RETRY_S)
 
     async def _sleep(self) -> None:
@@ -92,29 +99,50 @@ class Manager:
         return offered + len(due)
 
     def _react(self, reminder: Due, scene: Scene) -> Do | None:
-        reaction = self._policies[reminder.kind](reminder, scene)
+        try:
+            reaction = self._policies[reminder.kind](reminder, scene)
+        except Exception as error:  # noqa: BLE001  (a reminder that nobody understands must not cost the others)
+            self._failed(reminder.kind, error)
+            self._remind(reminder, scene.now.mono + RETRY_S)
+            return None
+        self._cleared(reminder.kind)
         if isinstance(reaction, Again):
-            self.desk.live.remind(reminder.kind, reaction.mono, reminder.subject, reminder.mark)
+            self._remind(reminder, reaction.mono)
             return None
         return reaction
 
     async def _carry_out(self, reminder: Due, do: Do) -> None:
         try:
-            await do.command(self.desk)
+            done = await do.command(self.desk)
         except Exception as error:  # noqa: BLE001  (one promise that fails must not cost the others)
             self._failed(do.name, error)
-            again = self.desk.clock().mono + RETRY_S
-            self.desk.live.remind(reminder.kind, again, reminder.subject, reminder.mark)
+            self._remind(reminder, self.desk.clock().mono + RETRY_S)
+            return
+        if done is False:
+            self._look_again(reminder)
             return
         self.counts[do.name] += 1
-        if self._failing == do.name:
-            self.acknowledge()
+        self._cleared(do.name)
+
+    def _look_again(self, reminder: Due) -> None:
+        """The command found nothing to do, because something had changed meanwhile: there may be a later occasion."""
+        now = self.desk.clock()
+        reaction = self._policies[reminder.kind](reminder, Scene(self.desk.live, self.desk.evidence, now))
+        if isinstance(reaction, Again):
+            self._remind(reminder, reaction.mono)
+
+    def _remind(self, reminder: Due, mono: float) -> None:
+        self.desk.live.deadlines.add_again(reminder._replace(mono=mono))
 
     def _failed(self, name: str, error: Exception) -> None:
         log.exception("promise %s failed and will be tried again", name)
         self.failures[name] += 1
         if self.first_error is None:
             self.first_error, self._failing = f"{name}: {error!r}", name
+
+    def _cleared(self, name: str) -> None:
+        if self._failing == name:
+            self.acknowledge()
 
     def acknowledge(self) -> None:
         """An operator has seen the first error, or it has cleared by itself."""

@@ -10,10 +10,7 @@ from projections.live.index import Live
 
 def offer_due(live: Live, now: Moment) -> int:
     """Offer the runs that have become due; how many."""
-    cards = live.ready.promote(now.wall)
-    for card in cards:
-        live.bells.ring(card.queue, card.labels)
-    return len(cards)
+    return live.offer_due(now)
 
 
 def next_in_s(live: Live, now: Moment) -> float | None:

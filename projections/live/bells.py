@@ -1,12 +1,13 @@
 """Bells: a claim that waits is woken when there is something for it, and nobody else is.
 
 A waiting claim stands in line under its tenant's queues with the labels of its worker. When a run becomes ready, the
-first in line whose labels suffice is woken; it looks again, and if it was cancelled in the same moment the bell is
-rung on. Being woken promises nothing, so a claim that finds nothing simply waits on.
+first in line whose labels suffice and whose worker has a free slot is woken; it looks again, and whoever leaves the
+line with the bell, or with something else than the bell was rung for, rings it on. Being woken promises nothing, so a
+claim that finds nothing simply waits on.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from projections.live.cards import Labels, QueueKey, WorkerKey
 
@@ -29,6 +30,8 @@ class Bells:
     def __init__(self) -> None:
         self._lines: dict[QueueKey, dict[Waiter, None]] = {}
         self._workers: dict[WorkerKey, dict[Waiter, None]] = {}
+        self.may_take: Callable[[WorkerKey], bool] = lambda worker: True
+        """Whether a worker could take one more run; one that could not is passed over."""
         self.closed = False
 
     def join(self, waiter: Waiter) -> None:
@@ -48,7 +51,7 @@ class Bells:
     def ring(self, queue: QueueKey, labels: Labels) -> None:
         """A run that asks for these labels is ready: wake the first that has them."""
         for waiter in self._lines.get(queue, ()):
-            if not waiter.woken.is_set() and waiter.has.issuperset(labels):
+            if not waiter.woken.is_set() and waiter.has.issuperset(labels) and self.may_take(waiter.worker):
                 waiter.woken.set()
                 return
 
@@ -57,17 +60,19 @@ class Bells:
         for waiter in self._workers.get(worker, ()):
             waiter.woken.set()
 
+    def waits(self, worker: WorkerKey) -> bool:
+        """Whether a claim of this worker waits."""
+        return worker in self._workers
+
     def close(self) -> None:
         """No more grants: wake everybody, for good."""
         self.closed = True
-        for waiter in self._all():
-            waiter.woken.set()
-
-    def _all(self) -> Iterable[Waiter]:
-        return [waiter for line in self._workers.values() for waiter in line]
+        for line in self._workers.values():
+            for waiter in line:
+                waiter.woken.set()
 
     def __len__(self) -> int:
-        return len(self._all())  # type: ignore[arg-type]
+        return sum(len(line) for line in self._workers.values())
 
 
 def _drop(lines: dict[tuple[str, str], dict[Waiter, None]], key: tuple[str, str], waiter: Waiter) -> None:

@@ -1,6 +1,7 @@
 """What the live index keeps of one open run: enough to queue it, match it and limit it."""
 
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +40,21 @@ class Card(msgspec.Struct):
     def rank(self) -> tuple[int, datetime, int]:
         """High priority first, then the due instant, then submission."""
         return (-self.priority, self.due_at, self.order)
+
+
+class Grant(NamedTuple):
+    """A held lease: its ttl, its fence, and when its slice ends on the monotonic clock, if it has one."""
+
+    ttl_s: float
+    fence: int
+    slice_mono: float | None
+
+
+class Quarantined(NamedTuple):
+    """A worker that is granted nothing but a probing run: until when, and the leases that it had before."""
+
+    until: str
+    before: frozenset[tuple[str, int]]
 
 
 def card_of(fact: RunSubmitted, position: int) -> Card:

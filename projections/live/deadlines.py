@@ -1,16 +1,20 @@
 """Deadlines: what falls due when, on the monotonic clock.
 
 A deadline is only a reminder. Whoever acts on it reads the state and the evidence again and may find that nothing is
-due any more: the lease was renewed, the slice ended, the reservation was bound. Renewals do not touch this heap; a
-lease has one entry at the earliest deadline it may have, and is entered again, later, when that proves too early.
+due any more: the lease was renewed, the slice ended, the reservation was bound. A subject has one reminder of a kind:
+the earliest that was asked for on one occasion. Renewals do not touch it; it is entered again, later, when that proves
+too early. Whatever ends the occasion forgets it, so that nothing is left of what has ended.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
-Kind = Literal["slice", "reservation", "lease", "cancel", "worker", "quarantine"]
-KINDS: tuple[Kind, ...] = ("slice", "reservation", "lease", "cancel", "worker", "quarantine")
+Kind = Literal["slice", "reservation", "lease", "cancel", "grant", "worker", "quarantine"]
+KINDS: tuple[Kind, ...] = ("slice", "reservation", "lease", "cancel", "grant", "worker", "quarantine")
 """In the order in which what falls due at one instant is taken: a slice ends before its lease does."""
+
+SPARE = 64
+"""Forgotten reminders that are carried along before the heap is made anew."""
 
 
 class Due(NamedTuple):
@@ -29,30 +33,61 @@ def due(mono: float, kind: Kind, subject: tuple[str, ...], mark: str) -> Due:
 
 
 class Deadlines:
-    """A heap of reminders without duplicates."""
+    """A heap of reminders, one for each kind and subject."""
 
     def __init__(self) -> None:
         self._heap: list[Due] = []
-        self._known: set[Due] = set()
+        self._current: dict[tuple[Kind, tuple[str, ...]], Due] = {}
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._current)
 
     def add(self, reminder: Due) -> None:
-        """Remind at that moment."""
-        if reminder not in self._known:
-            self._known.add(reminder)
-            heappush(self._heap, reminder)
+        """Remind at that moment; earlier, if an earlier one was asked for on the same occasion."""
+        key = (reminder.kind, reminder.subject)
+        known = self._current.get(key)
+        if known is not None and known.mark == reminder.mark and known.mono <= reminder.mono:
+            return
+        self._current[key] = reminder
+        heappush(self._heap, reminder)
+        if len(self._heap) > 2 * len(self._current) + SPARE:
+            self._heap = list(self._current.values())
+            heapify(self._heap)
+
+    def add_again(self, reminder: Due) -> None:
+        """Remind later of what was due too early, unless there is a new occasion meanwhile."""
+        if (reminder.kind, reminder.subject) not in self._current:
+            self.add(reminder)
+
+    def forget(self, kind: Kind, subject: tuple[str, ...]) -> None:
+        """The occasion is over."""
+        self._current.pop((kind, subject), None)
+
+    def shift(self, seconds: float) -> None:
+        """Have everything fall due that much later."""
+        later = {key: reminder._replace(mono=reminder.mono + seconds) for key, reminder in self._current.items()}
+        self._current, self._heap = later, list(later.values())
+        heapify(self._heap)
 
     def next(self) -> float | None:
         """The moment of the next reminder, in monotonic seconds."""
-        return self._heap[0].mono if self._heap else None
+        heap = self._heap
+        while heap and not self._is_current(heap[0]):
+            heappop(heap)
+        return heap[0].mono if heap else None
 
     def pop_due(self, mono: float, limit: int) -> list[Due]:
         """At most ``limit`` reminders that are due, earliest first; they are forgotten here."""
         popped: list[Due] = []
-        while self._heap and self._heap[0].mono <= mono and len(popped) < limit:
+        while len(popped) < limit and (at := self.next()) is not None and at <= mono:
             reminder = heappop(self._heap)
-            self._known.discard(reminder)
+            del self._current[reminder.kind, reminder.subject]
             popped.append(reminder)
         return popped
+
+    def all(self) -> list[Due]:
+        """Every reminder, earliest first."""
+        return sorted(self._current.values())
+
+    def _is_current(self, reminder: Due) -> bool:
+        return self._current.get((reminder.kind, reminder.subject)) == reminder

@@ -7,6 +7,9 @@ journal at start, so deleting it means nothing.
 Monotonic deadlines are made from a fact's wall instants and ``at``, the moment at which the fact is folded. At start
 ``at`` is placed so that time during which no node was up has not passed: the last fact of the journal counts as
 recorded now. Leases then get a full ttl from the start by ``rebase``.
+
+A grant that is on the way into the journal is not a fact yet, and nobody else may have its run or its place:
+``earmark`` takes the run out of its queue and counts it, until the fact is folded or ``give_back`` undoes it.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,6 +18,7 @@ from typing import assert_never
 
 from domain.lease import (
     FenceBumped,
+    Lease,
     LeaseBound,
     LeaseExpired,
     LeaseFact,
@@ -24,6 +28,7 @@ from domain.lease import (
     ReservationCancelled,
     ReservationLapsed,
     SliceEnded,
+    Vacant,
 )
 from domain.queue import QueueConfigured
 from domain.run import Absent, Queued, Run
@@ -54,10 +59,13 @@ from domain.worker import (
 from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
-from projections.live.cards import Card, WorkerKey, card_of
-from projections.live.deadlines import Deadlines, Due, Kind, due
-from projections.live.limits import Limits
+from projections.live.cards import Card, Grant, Quarantined, QueueKey, WorkerKey, card_of
+from projections.live.deadlines import Deadlines, Kind, due
+from projections.live.limits import Earmark, Limits
 from projections.live.ready import Ready
+
+LEASE_KINDS: tuple[Kind, ...] = ("lease", "slice", "reservation")
+RUN_KINDS: tuple[Kind, ...] = (*LEASE_KINDS, "cancel")
 
 
 class Live:
@@ -72,14 +80,18 @@ class Live:
         self.reservations: dict[str, str] = {}
         """Reservation token to run id."""
         self.workers: dict[WorkerKey, WorkerRegistered] = {}
+        self.quarantined: dict[WorkerKey, Quarantined] = {}
         self.cooled: set[WorkerKey] = set()
         """Quarantined workers whose cool-down has passed."""
+        self.doubtful: dict[tuple[str, ...], Earmark] = {}
+        """Grants that storage could not tell the outcome of, by run and worker."""
         self.on_deadline: Callable[[], None] = lambda: None
         self._evidence = evidence
         self._worker_gone_s = worker_gone_s
-        self._held: dict[str, tuple[float, int]] = {}
+        self._held: dict[str, Grant] = {}
         self._tokens: dict[str, str] = {}
-        self._replayed: dict[tuple[str, ...], Due] | None = {}
+        self._replaying = True
+        self.bells.may_take = self.has_room
 
     def fold(self, facts: Iterable[Recorded], mono: float) -> None:
         """Take over facts that have become durable, in order; ``mono`` is now."""
@@ -101,35 +113,54 @@ class Live:
         elif isinstance(fact, QueueConfigured):
             self._queue(name.partition(":")[0], fact)
 
-    def rebase(self, now: Moment) -> None:
+    def rebase(self, now: Moment, late_s: float = 0.0) -> None:
         """The journal has been replayed: queue what is queued, and start every clock about others from now.
 
-        Every lease gets a full ttl and every worker is as good as heard, whenever they were last seen.
+        Every lease gets a full ttl and every worker is as good as heard, whenever they were last seen. ``late_s`` is
+        how long the replay took: that time is charged to nobody.
         """
-        replayed, self._replayed = self._replayed or {}, None
+        self._replaying = False
+        self.deadlines.shift(late_s)
         for card in [card for card in self.cards.values() if card.ready]:
-            self.ready.offer(card, card.due_at, now.wall)
-        for reminder in replayed.values():
-            self.deadlines.add(reminder)
-        for run_id, (ttl_s, fence) in self._held.items():
-            self._evidence.leases.grant(run_id, fence, now.mono + ttl_s, now)
-            self.remind("lease", now.mono + ttl_s, (run_id,), str(fence))
+            card.ready = False
+            self._offer(card, card.due_at, now)
+        for run_id, held in self._held.items():
+            self._held[run_id] = held._replace(slice_mono=None if held.slice_mono is None else held.slice_mono + late_s)
+            self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
+            self.remind("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
         for worker in self.workers:
-            self.heard(worker, now)
+            self._evidence.saw_worker(worker, now)
+            self.remind("worker", now.mono + self._worker_gone_s, worker, "")
 
     def heard(self, worker: WorkerKey, now: Moment) -> None:
-        """A worker was heard; it is looked for again when it may be gone."""
+        """A registered worker was heard; it is looked for again when it may be gone."""
+        if worker not in self.workers:
+            return
         if self._evidence.worker_seen(worker) is None:
             self.remind("worker", now.mono + self._worker_gone_s, worker, "")
+            self.on_deadline()
         self._evidence.saw_worker(worker, now)
 
     def remind(self, kind: Kind, mono: float, subject: tuple[str, ...], mark: str) -> None:
         """Have the policies look at this subject at that moment."""
-        reminder = due(mono, kind, subject, mark)
-        if self._replayed is None:
-            self.deadlines.add(reminder)
-        elif kind != "lease":
-            self._replayed[(kind, *subject)] = reminder
+        if not self._replaying or kind not in ("lease", "worker"):
+            self.deadlines.add(due(mono, kind, subject, mark))
+
+    def offer_due(self, now: Moment) -> int:
+        """Offer the runs that have become due, to those who wait for them too; how many."""
+        cards = self.ready.promote(now.wall)
+        for card in cards:
+            self.bells.ring(card.queue, card.labels)
+        return len(cards)
+
+    def busy(self, worker: WorkerKey) -> bool:
+        """Whether the worker has leases, or a claim of it waits: it is not gone."""
+        return self.limits.count(worker) > 0 or self.bells.waits(worker)
+
+    def has_room(self, worker: WorkerKey) -> bool:
+        """Whether a slot of the worker is free; one that is not known may look for itself."""
+        known = self.workers.get(worker)
+        return known is None or self.limits.count(worker) < (1 if worker in self.quarantined else known.slots)
 
     def _run(self, run_id: str, fact: RunFact, recorded: Recorded, at: Moment) -> None:
         if isinstance(fact, RunSubmitted):
@@ -145,11 +176,11 @@ class Live:
             case AttemptStarted():
                 self._withdraw(card)
                 self._evidence.active(card.run_id, at)
-            case AttemptEnded() | RunClosed():
+            case AttemptEnded():
                 card.failed_attempts = fact.failed_attempts
                 self._requeue(card, fact.due_at, at)
-                if isinstance(fact, RunClosed) and fact.state in ("succeeded", "failed"):
-                    self._end(card)
+            case RunClosed():
+                self._closed(card, fact, at)
             case InputProvided() | RunResumed():
                 self._requeue(card, fact.due_at, at)
             case RunParked():
@@ -162,29 +193,43 @@ class Live:
             case _:
                 pass
 
+    def _closed(self, card: Card, fact: RunClosed, at: Moment) -> None:
+        card.failed_attempts = fact.failed_attempts
+        if fact.state in ("succeeded", "failed"):
+            self._end(card)
+        elif fact.due_at is not None:
+            self._offer(card, fact.due_at, at)
+        else:  # also a late close, of a run that was queued again meanwhile
+            self._withdraw(card)
+        if fact.state == "waiting_verdict":
+            self.deadlines.forget("cancel", (card.run_id,))
+
     def _requeue(self, card: Card, due_at: datetime | None, at: Moment) -> None:
         if due_at is not None:
             self._offer(card, due_at, at)
 
     def _offer(self, card: Card, due_at: datetime, at: Moment) -> None:
-        if self._replayed is not None:
+        if self._replaying:
             card.due_at, card.ready = due_at, True
-        elif self.ready.offer(card, due_at, at.wall):
+            return
+        self._withdraw(card)
+        if self.ready.offer(card, due_at, at.wall):
             self.bells.ring(card.queue, card.labels)
 
     def _end(self, card: Card) -> None:
         self._withdraw(card)
         del self.cards[card.run_id]
         self._evidence.forget_run(card.run_id)
-        if self._replayed is not None:
-            for kind in ("slice", "reservation", "cancel"):
-                self._replayed.pop((kind, card.run_id), None)
+        for kind in RUN_KINDS:
+            self.deadlines.forget(kind, (card.run_id,))
 
     def _withdraw(self, card: Card) -> None:
-        if self._replayed is None:
-            self.ready.withdraw(card)
-        else:
+        if self._replaying:
             card.ready = False
+            return
+        follower = self.ready.withdraw(card)
+        if follower is not None:
+            self.bells.ring(follower.queue, follower.labels)
 
     def _lease(self, run_id: str, fact: LeaseFact, at: Moment) -> None:
         match fact:
@@ -208,11 +253,11 @@ class Live:
     def _granted(self, run_id: str, fact: FenceBumped | LeaseBound, at: Moment) -> None:
         self._forget_token(run_id)
         self._taken(run_id, fact.worker)
-        self._held[run_id] = (fact.ttl_s, fact.fence)
         self._evidence.leases.grant(run_id, fact.fence, at.mono + fact.ttl_s, at)
         self.remind("lease", at.mono + fact.ttl_s, (run_id,), str(fact.fence))
-        if fact.slice_ends_at is not None:
-            mono = at.mono + (fact.slice_ends_at - at.wall).total_seconds()
+        mono = None if fact.slice_ends_at is None else at.mono + (fact.slice_ends_at - at.wall).total_seconds()
+        self._held[run_id] = Grant(fact.ttl_s, fact.fence, mono)
+        if mono is not None:
             self.remind("slice", mono, (run_id,), str(fact.fence))
 
     def _taken(self, run_id: str, worker_id: str) -> None:
@@ -230,29 +275,70 @@ class Live:
         self._forget_token(run_id)
         self._held.pop(run_id, None)
         self._evidence.leases.drop(run_id)
-        self.give_back(run_id)
+        for kind in LEASE_KINDS:
+            self.deadlines.forget(kind, (run_id,))
+        self._free(run_id)
         card = self.cards.get(run_id)
         if requeue and card is not None:
             self._offer(card, card.due_at, at)
 
-    def give_back(self, run_id: str) -> None:
+    def _free(self, run_id: str) -> None:
         """A lease, or the attempt to grant one, is over: others may have its place."""
         holding = self.limits.give(run_id)
         if holding is None:
             return
         self.bells.ring_worker(holding.worker)
-        freed = None if holding.key is None else self.ready.key_freed(holding.key)
-        if freed is not None:
-            self.bells.ring(freed.queue, freed.labels)
-        if self.limits.tenant_max is not None or self.limits.of_queue(holding.queue)[0] is not None:
-            for labels in self.ready.lanes(holding.queue):
-                self.bells.ring(holding.queue, labels)
+        for card in [] if holding.key is None else self.ready.key_freed(holding.key):
+            self.bells.ring(card.queue, card.labels)
+        if self.limits.tenant_max is not None:
+            for queue in self.ready.queues(holding.queue[0]):
+                self._ring_lanes((holding.queue[0], queue))
+        elif self.limits.of_queue(holding.queue)[0] is not None:
+            self._ring_lanes(holding.queue)
+
+    def _ring_lanes(self, queue: QueueKey) -> None:
+        for labels in self.ready.lanes(queue):
+            self.bells.ring(queue, labels)
+
+    def earmark(self, card: Card, worker: WorkerKey) -> Earmark:
+        """A grant is on the way into the journal: the run is out of its queue, and counts in every limit."""
+        self.ready.withdraw(card)
+        return Earmark(card.run_id, worker, self.limits.earmark(card, worker))
+
+    def give_back(self, earmark: Earmark, run: Run | Absent, lease: Lease, now: Moment) -> None:
+        """The outcome of a grant is known: what the journal says, with its place given back if there is no fact."""
+        if earmark.holding is None:
+            self.limits.unlend(earmark.run_id, earmark.worker)
+            self.bells.ring_worker(earmark.worker)
+        elif isinstance(lease, Vacant) and self.limits.holding(earmark.run_id) is earmark.holding:
+            self._free(earmark.run_id)
+            card = self.cards.get(earmark.run_id)
+            if card is not None and isinstance(run, Run) and isinstance(run.phase, Queued):
+                self._offer(card, run.phase.due_at, now)
+                self.on_deadline()
+
+    def give_up(self, earmark: Earmark) -> None:
+        """The journal refuses this grant: give its place back, and leave the run to its next fact."""
+        if earmark.holding is not None and self.limits.holding(earmark.run_id) is earmark.holding:
+            self._free(earmark.run_id)
+
+    def doubt(self, earmark: Earmark, mono: float) -> None:
+        """Storage cannot tell the outcome of this grant: ask again at that moment."""
+        subject = (earmark.run_id, *earmark.worker)
+        self.doubtful[subject] = earmark
+        self.remind("grant", mono, subject, "")
+        self.on_deadline()
 
     def _sliced(self, run_id: str, at: Moment) -> None:
         held = self._held.get(run_id)
         if held is not None:
-            self._evidence.leases.extend(run_id, at.mono + held[0])
-            self.remind("lease", at.mono + held[0], (run_id,), str(held[1]))
+            self._evidence.leases.extend(run_id, at.mono + held.ttl_s)
+            self.remind("lease", at.mono + held.ttl_s, (run_id,), str(held.fence))
+
+    def slice_left_s(self, run_id: str, now: Moment) -> float | None:
+        """How long the holder may go on before its slice ends; None when there is no slice."""
+        held = self._held.get(run_id)
+        return None if held is None or held.slice_mono is None else max(0.0, held.slice_mono - now.mono)
 
     def _worker(self, worker: WorkerKey, fact: WorkerFact, at: Moment) -> None:
         match fact:
@@ -263,39 +349,52 @@ class Live:
             case WorkerGone() | WorkerLeft():
                 self.workers.pop(worker, None)
                 self._evidence.forget_worker(worker)
-            case WorkerQuarantined():
-                self.cooled.discard(worker)
-                mono = at.mono + (fact.until - at.wall).total_seconds()
-                self.remind("quarantine", mono, worker, fact.until.isoformat())
-            case WorkerReleased():
-                self.cooled.discard(worker)
+                self.deadlines.forget("worker", worker)
                 self.bells.ring_worker(worker)
-            case WorkerDetached() | WorkerDrained():
-                pass
+            case WorkerQuarantined():
+                self._quarantine(worker, fact, at)
+            case WorkerReleased():
+                self.quarantined.pop(worker, None)
+                self.cooled.discard(worker)
+                self.deadlines.forget("quarantine", worker)
+                self.bells.ring_worker(worker)
+            case WorkerDetached():
+                self._shorten(worker, at.mono + fact.window_s)
+            case WorkerDrained():
+                self.bells.ring_worker(worker)
             case _:
                 assert_never(fact)
+
+    def _quarantine(self, worker: WorkerKey, fact: WorkerQuarantined, at: Moment) -> None:
+        held = [(run_id, self._held[run_id].fence) for run_id in self.limits.held_by(worker) if run_id in self._held]
+        until = fact.until.isoformat()
+        self.quarantined[worker] = Quarantined(until, frozenset(held))
+        self.cooled.discard(worker)
+        self.remind("quarantine", at.mono + (fact.until - at.wall).total_seconds(), worker, until)
+        self.bells.ring_worker(worker)
+
+    def is_probe(self, worker: WorkerKey, run_id: str, fence: int) -> bool:
+        """Whether this lease of a quarantined worker is its probing run: granted since it was quarantined."""
+        quarantined = self.quarantined.get(worker)
+        return quarantined is not None and (run_id, fence) not in quarantined.before
 
     def _queue(self, tenant: str, fact: QueueConfigured) -> None:
         self.limits.configure(tenant, fact)
         queue = (tenant, fact.queue)
         for card in self.ready.release_keys(queue):
             self.bells.ring(queue, card.labels)
-        for labels in self.ready.lanes(queue):
-            self.bells.ring(queue, labels)
+        self._ring_lanes(queue)
 
-    def requeue_if_queued(self, card: Card, run: Run | Absent, now: Moment) -> None:
-        """A grant of this run did not happen: it is queued as the journal says, if it is."""
-        if isinstance(run, Run) and isinstance(run.phase, Queued):
-            self._offer(card, run.phase.due_at, now)
-
-    def shorten(self, worker: WorkerKey, deadline: float) -> None:
+    def _shorten(self, worker: WorkerKey, deadline: float) -> None:
         """The worker's last stream was closed by its side: its leases end by then unless it is heard again.
 
         A lease whose loss would spend the run's last attempt keeps its ttl.
         """
+        if self._replaying:
+            return
         for run_id in self.limits.held_by(worker):
-            card, held = self.cards.get(run_id), self._held.get(run_id)
-            if card is not None and held is not None and card.failed_attempts + 1 < card.max_attempts:
+            card, held, holding = self.cards.get(run_id), self._held.get(run_id), self.limits.holding(run_id)
+            its_own = held is not None and holding is not None and holding.worker == worker
+            if its_own and held is not None and card is not None and card.failed_attempts + 1 < card.max_attempts:
                 self._evidence.leases.shorten(run_id, deadline)
-                self.remind("lease", deadline, (run_id,), str(held[1]))
-        self.on_deadline()
+                self.remind("lease", deadline, (run_id,), str(held.fence))

@@ -1,8 +1,10 @@
 """Limits: who holds how many leases, and whether one more would exceed a limit in force.
 
 Leases are counted as sets, not as numbers: taking one that is counted already, or giving back one that is not, changes
-nothing. So a lease may be counted tentatively while its grant is on the way into the journal, and again when the fact
-arrives, and is given back exactly once. Reservations and leases that are kept while parked count like any other.
+nothing. A grant that is on the way into the journal counts as well: its place is *earmarked*, until the fact takes it
+over, or it is given back because there is no fact. Where the run counts already, because a lease is taken over or
+another grant of it is on the way too, only a slot of the worker is lent until one of the two is known. Reservations
+and leases that are kept while parked count like any other.
 
 Limits are the slots of a worker, the leases of a queue, of a concurrency key within its queue (one by default), and
 of a tenant. Lowering one revokes nothing.
@@ -10,7 +12,7 @@ of a tenant. Lowering one revokes nothing.
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,12 +23,20 @@ from projections.live.cards import Card, ConcurrencyKey, QueueKey, WorkerKey
 K = TypeVar("K")
 
 
-class Holding(msgspec.Struct, frozen=True):
-    """One lease, and everything that it counts in."""
+class Holding(msgspec.Struct, frozen=True, eq=False):
+    """One lease, and everything that it counts in; another one of the same run is another holding."""
 
     worker: WorkerKey
     queue: QueueKey
     key: ConcurrencyKey | None
+
+
+class Earmark(NamedTuple):
+    """A grant on its way into the journal: ``holding`` is its place in the limits, None when only a slot is lent."""
+
+    run_id: str
+    worker: WorkerKey
+    holding: Holding | None
 
 
 class Limits:
@@ -36,6 +46,7 @@ class Limits:
         self.tenant_max = tenant_max
         self._holdings: dict[str, Holding] = {}
         self._by_worker: dict[WorkerKey, dict[str, None]] = {}
+        self._lent: dict[WorkerKey, Counter[str]] = {}
         self._by_queue: Counter[QueueKey] = Counter()
         self._by_key: Counter[ConcurrencyKey] = Counter()
         self._by_tenant: Counter[str] = Counter()
@@ -58,7 +69,7 @@ class Limits:
         return named | {queue for (owner, queue), held in self._by_queue.items() if owner == tenant and held}
 
     def take(self, card: Card, worker: WorkerKey) -> None:
-        """One lease more, for this run and worker."""
+        """The worker has the lease of this run: one more, unless it is counted for it already."""
         before = self._holdings.get(card.run_id)
         if before is not None:
             if before.worker == worker:
@@ -70,6 +81,25 @@ class Limits:
         self._by_tenant[card.queue[0]] += 1
         if card.key is not None:
             self._by_key[card.key] += 1
+
+    def earmark(self, card: Card, worker: WorkerKey) -> Holding | None:
+        """A grant of this run to the worker is on the way: the place it has until then; None when a slot is lent."""
+        if card.run_id in self._holdings:
+            self._lent.setdefault(worker, Counter())[card.run_id] += 1
+            return None
+        self.take(card, worker)
+        return self._holdings[card.run_id]
+
+    def unlend(self, run_id: str, worker: WorkerKey) -> None:
+        """A grant for which only a slot was lent is known, one way or the other."""
+        lent = self._lent[worker]
+        _less(lent, run_id)
+        if not lent:
+            del self._lent[worker]
+
+    def holding(self, run_id: str) -> Holding | None:
+        """What the run's lease counts in, if it is counted."""
+        return self._holdings.get(run_id)
 
     def give(self, run_id: str) -> Holding | None:
         """One lease less; what it had counted in, if it was counted."""
@@ -87,12 +117,13 @@ class Limits:
         return holding
 
     def held_by(self, worker: WorkerKey) -> list[str]:
-        """The runs whose leases this worker holds, has reserved or keeps."""
-        return list(self._by_worker.get(worker, ()))
+        """The runs whose leases this worker holds, has reserved or keeps, or is about to be granted."""
+        return list({**self._by_worker.get(worker, {}), **dict.fromkeys(self._lent.get(worker, ()))})
 
     def count(self, worker: WorkerKey) -> int:
         """How many slots of the worker are used."""
-        return len(self._by_worker.get(worker, ()))
+        held = self._by_worker.get(worker, {})
+        return len(held) + sum(1 for run_id in self._lent.get(worker, ()) if run_id not in held)
 
     def queue_count(self, queue: QueueKey) -> int:
         """How many leases the queue has."""
@@ -114,30 +145,21 @@ class Limits:
         return key is not None and self._by_key[key] >= self.of_queue(key[:2])[1]
 
     def refuse_one_more(self, card: Card, worker: WorkerKey, slots: int) -> None:
-        """Refuse a grant that would exceed a limit, naming it; a lease that is counted already is no more.
+        """Refuse a grant that would exceed a limit, naming it; what this run's lease counts in already is no more.
 
         Raises:
             LimitReached: slots, max_leases, max_per_key or tenant_max_leases.
         """
-        before = self._holdings.get(card.run_id)
-        if before is not None:
-            self.give(card.run_id)
-        try:
-            self._refuse(card, worker, slots)
-        finally:
-            if before is not None:
-                self.take(card, before.worker)
-
-    def _refuse(self, card: Card, worker: WorkerKey, slots: int) -> None:
-        if self.count(worker) >= slots:
+        queue, tenant = card.queue, card.queue[0]
+        own = 0 if card.run_id in self._holdings else 1
+        most, per_key = self.of_queue(queue)
+        if self.count(worker) + (card.run_id not in self._by_worker.get(worker, ())) > slots:
             raise LimitReached(limit="slots", value=slots, subject=worker[1])
-        most, per_key = self.of_queue(card.queue)
-        if most is not None and self._by_queue[card.queue] >= most:
-            raise LimitReached(limit="max_leases", value=most, subject=card.queue[1])
-        if card.key is not None and self._by_key[card.key] >= per_key:
+        if most is not None and self._by_queue[queue] + own > most:
+            raise LimitReached(limit="max_leases", value=most, subject=queue[1])
+        if card.key is not None and self._by_key[card.key] + own > per_key:
             raise LimitReached(limit="max_per_key", value=per_key, subject=card.key[2])
-        tenant = card.queue[0]
-        if self.tenant_max is not None and self._by_tenant[tenant] >= self.tenant_max:
+        if self.tenant_max is not None and self._by_tenant[tenant] + own > self.tenant_max:
             raise LimitReached(limit="tenant_max_leases", value=self.tenant_max, subject=tenant)
 
 

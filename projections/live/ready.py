@@ -2,20 +2,28 @@
 
 Runs wait in *lanes*, one for each queue and set of required labels, ordered by priority (high first), due instant and
 submission. A run that is not due yet waits aside until it is. A run whose concurrency key is used up is laid aside
-with its key, and comes back, best first, when a lease of that key ends. Entries in heaps are never searched: each
-carries the stamp of its card, and one whose stamp is old is dropped when it comes to the top.
+with its key. While a key has room, the best of those that wait for it is back in each lane: one worker may lack the
+labels that the best of all asks for, and must not keep others from the next. So whenever a lease of the key ends, or
+one that was back leaves its lane without taking the room, the next one follows.
+
+Entries in heaps are never searched: each carries the stamp of its card, and one whose stamp is old is dropped when it
+comes to the top, or when too many of them have gathered. Of a queue without queued runs nothing is kept.
 """
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from projections.live.cards import Card, ConcurrencyKey, Labels, QueueKey
 from projections.live.limits import Limits
 
+SPARE = 64
+"""Void entries that a heap carries along before it is made anew."""
+
 Rank = tuple[int, datetime, int]
 Entry = tuple[Rank, str, int]
 """(rank, run id, stamp)."""
+Lanes = dict[Labels, list[Entry]]
 
 
 class Ready:
@@ -24,34 +32,57 @@ class Ready:
     def __init__(self, cards: dict[str, Card], limits: Limits) -> None:
         self._cards = cards
         self._limits = limits
-        self._lanes: dict[QueueKey, dict[Labels, list[Entry]]] = {}
+        self._lanes: dict[QueueKey, Lanes] = {}
         self._later: list[tuple[datetime, str, int]] = []
-        self._by_key: dict[ConcurrencyKey, list[Entry]] = {}
+        self._by_key: dict[QueueKey, dict[ConcurrencyKey, Lanes]] = {}
         self._depth: dict[QueueKey, int] = {}
+        self._total = 0
 
     def offer(self, card: Card, due_at: datetime, now: datetime) -> bool:
-        """Queue a run; whether it is due."""
-        self.withdraw(card)
+        """Queue a run that is not queued; whether it is due."""
+        card.stamp += 1
         card.due_at, card.ready = due_at, True
         self._depth[card.queue] = self._depth.get(card.queue, 0) + 1
+        self._total += 1
         if due_at > now:
-            heappush(self._later, (due_at, card.run_id, card.stamp))
+            self._wait(card)
             return False
         self._push(card)
         return True
 
-    def withdraw(self, card: Card) -> None:
-        """The run is queued no more, or is about to be queued anew."""
+    def withdraw(self, card: Card) -> Card | None:
+        """The run is queued no more; the run that follows it into its lane, if one waited for the same key."""
         card.stamp += 1
-        if card.ready:
-            card.ready = False
-            self._depth[card.queue] -= 1
-            if not self._depth[card.queue]:
-                del self._depth[card.queue]
+        if not card.ready:
+            return None
+        card.ready = False
+        self._total -= 1
+        self._depth[card.queue] -= 1
+        if not self._depth[card.queue]:
+            self._forget(card.queue)
+            return None
+        if card.key is None or self._limits.key_full(card.key):
+            return None
+        return self._bring_back(card.key, card.labels)
+
+    def _forget(self, queue: QueueKey) -> None:
+        for kept in (self._depth, self._lanes, self._by_key):
+            kept.pop(queue, None)
+        if not self._total:
+            self._later.clear()
+
+    def _wait(self, card: Card) -> None:
+        heappush(self._later, (card.due_at, card.run_id, card.stamp))
+        if len(self._later) > 2 * self._total + SPARE:
+            self._later = [entry for entry in self._later if self._card(entry[1], entry[2]) is not None]
+            heapify(self._later)
 
     def _push(self, card: Card) -> None:
         lane = self._lanes.setdefault(card.queue, {}).setdefault(card.labels, [])
         heappush(lane, (card.rank, card.run_id, card.stamp))
+        if len(lane) > 2 * self._depth[card.queue] + SPARE:
+            lane[:] = [entry for entry in lane if self._card(entry[1], entry[2]) is not None]
+            heapify(lane)
 
     def next_due(self) -> datetime | None:
         """The instant at which the next run that waits becomes due, if there is one."""
@@ -71,31 +102,39 @@ class Ready:
                 due.append(card)
         return due
 
-    def key_freed(self, key: ConcurrencyKey) -> Card | None:
-        """A lease of this key has ended: bring back the best run that waits for it."""
-        waiting = self._by_key.get(key)
-        while waiting:
+    def key_freed(self, key: ConcurrencyKey) -> list[Card]:
+        """A lease of this key has ended: bring back the best run of each lane that waits for it."""
+        waiting = self._by_key.get(key[:2], {}).get(key)
+        if waiting is None or self._limits.key_full(key):
+            return []
+        back = [self._bring_back(key, labels) for labels in list(waiting)]
+        return [card for card in back if card is not None]
+
+    def _bring_back(self, key: ConcurrencyKey, labels: Labels) -> Card | None:
+        keys = self._by_key.get(key[:2], {})
+        waiting = keys.get(key, {}).get(labels)
+        if waiting is None:
+            return None
+        card: Card | None = None
+        while waiting and card is None:
             _, run_id, stamp = heappop(waiting)
             card = self._card(run_id, stamp)
-            if card is not None:
-                self._push(card)
-                break
-        else:
-            card = None
-        if waiting is not None and not waiting:
-            del self._by_key[key]
+        if not waiting:
+            del keys[key][labels]
+        if not keys[key]:
+            del keys[key]
+        if card is not None:
+            self._push(card)
         return card
 
     def release_keys(self, queue: QueueKey) -> list[Card]:
         """The queue's limit per key was changed: bring back every run that waited for a key."""
-        back: list[Card] = []
-        for key in [key for key in self._by_key if key[:2] == queue]:
-            for _, run_id, stamp in self._by_key.pop(key):
-                card = self._card(run_id, stamp)
-                if card is not None:
-                    self._push(card)
-                    back.append(card)
-        return back
+        waiting = [lane for lanes in self._by_key.pop(queue, {}).values() for lane in lanes.values()]
+        back = [self._card(run_id, stamp) for lane in waiting for _, run_id, stamp in lane]
+        for card in back:
+            if card is not None:
+                self._push(card)
+        return [card for card in back if card is not None]
 
     def pick(self, queues: Iterable[QueueKey], labels: Labels) -> Card | None:
         """The best due run of these queues for a worker with these labels, within the limits; it stays queued."""
@@ -123,7 +162,8 @@ class Ready:
                 return entry
             heappop(lane)
             if card is not None and card.key is not None:
-                heappush(self._by_key.setdefault(card.key, []), entry)
+                keys = self._by_key.setdefault(card.queue, {})
+                heappush(keys.setdefault(card.key, {}).setdefault(card.labels, []), entry)
         return None
 
     def _card(self, run_id: str, stamp: int) -> Card | None:
