@@ -23,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from journal.errors import DataDirUnusable, JournalError, StorageFull
+from journal.lock import free_bytes, unusable
 from projections.stored.faults import ProjectionsBusy, ProjectionsUnusable
 
 FILE_NAME = "projections.sqlite3"
@@ -100,15 +102,24 @@ class Database:
 
         Raises:
             ProjectionsUnusable: the file is something else.
+            DataDirUnusable, StorageFull: it cannot be made or written.
         """
-        with self._turn():
-            try:
-                self._create()
-            except sqlite3.DatabaseError as error:
-                if not _is_ours(self.path):
-                    raise ProjectionsUnusable(str(self.path), str(error)) from error
-                self._discard()
-                self._create()
+        try:
+            with self._turn():
+                self._create_or_replace()
+        except OSError as error:
+            raise unusable(self.path, error) from error
+        except sqlite3.Error as error:
+            raise _plainly(self.path, error) from error
+
+    def _create_or_replace(self) -> None:
+        try:
+            self._create()
+        except sqlite3.DatabaseError as error:
+            if not (_is_damage(error) and _is_ours(self.path)):
+                raise
+            self._discard()
+            self._create()
 
     def _create(self) -> None:
         with contextlib.closing(_connect(self.path, _WRITER)) as connection:
@@ -255,6 +266,19 @@ def _connect(path: Path, profile: Sequence[str]) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _plainly(path: Path, error: sqlite3.Error) -> JournalError:
+    """One line with the remedy for what SQLite said."""
+    if _is_damage(error):
+        return ProjectionsUnusable(str(path), str(error))
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+        return StorageFull(str(path), free_bytes(path))
+    return DataDirUnusable(str(path), str(error))
 
 
 def _is_ours(path: Path) -> bool:

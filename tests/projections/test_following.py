@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from journal.commit import Journal
+from journal.errors import DataDirUnusable
 from journal.mapper import Recorded
 from projections import runner as runners
 from projections.comparing import digest, first_difference
 from projections.refolding import Refolding
 from projections.stored import runs_fold
-from projections.stored.database import FILE_NAME, Tracked, create_tables, scratch, track
+from projections.stored.database import FILE_NAME, LOCK_NAME, Tracked, create_tables, scratch, track
 from projections.stored.faults import ProjectionsUnusable, ReadModelBehind
 from projections.stored.runs_fold import NAME, TABLES, VERSION, RunsFold
 from tests.projections.acts import ACTS, TENANT
@@ -216,6 +217,20 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
                 pass
 
     assert foreign.read_bytes().startswith(b"my notes")
+
+
+@pytest.mark.parametrize("name", [FILE_NAME, LOCK_NAME])
+async def test_a_place_that_cannot_be_written_is_said_in_one_line_and_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+
+    async with opened(None) as world:
+        with pytest.raises(DataDirUnusable) as refused:
+            async with followed(world, tmp_path):
+                pass
+
+    assert FILE_NAME in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert (tmp_path / name).is_dir()
 
 
 async def test_a_damaged_file_of_ours_is_made_anew(tmp_path: Path) -> None:
