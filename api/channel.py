@@ -97,7 +97,11 @@ class Conversation:
         self._entry = entry
         self._worker_id = worker_id
         self._worker = (entry.caller.tenant, worker_id)
-        self._idle_s = max(IDLE_S, 2 * node.settings.worker_gone_s)
+
+    @property
+    def idle_s(self) -> float:
+        """How long the worker may say nothing before the stream is given up."""
+        return max(IDLE_S, 2 * self._node.settings.worker_gone_s)
 
     async def hold(self, receive: Receive, send: Send) -> None:
         """Talk until either side ends it, and note what the end is evidence of."""
@@ -135,7 +139,7 @@ class Conversation:
     async def _listen(self, receive: Receive, send: Send) -> End:
         while True:
             try:
-                async with asyncio.timeout(self._idle_s):
+                async with asyncio.timeout(self.idle_s):
                     message = await receive()
             except TimeoutError:
                 return "silent"

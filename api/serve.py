@@ -202,17 +202,9 @@ class _Service:
                 await booting
         elif booting.exception() is None:
             await self._boot.down()
-        self._forget_url()
 
     async def _streams_ended(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(STREAMS_END_S, self._settings.drain_s)):
                 while len(self._node.streams):
                     await asyncio.sleep(0.01)
-
-    def _forget_url(self) -> None:
-        """Take back where we were, unless somebody else is there by now."""
-        place = self._settings.data_dir / "server.url"
-        with suppress(OSError):
-            if place.read_text().strip() == self.url:
-                place.unlink()

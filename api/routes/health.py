@@ -1,5 +1,6 @@
 """How the service is, and what it is."""
 
+import asyncio
 import platform
 from importlib import metadata
 
@@ -39,4 +40,8 @@ async def version(call: Call) -> Answer:
 @router.get("/v1/openapi.json", response_model=dict)
 async def openapi(call: Call) -> Answer:
     """This interface as an OpenAPI document."""
-    return document_of(call.scope["app"])
+    app = call.scope["app"]
+    if app.openapi_schema is None:
+        # A second of work, so beside the event loop, and once.
+        app.openapi_schema = await asyncio.to_thread(document_of, app)
+    return dict(app.openapi_schema)

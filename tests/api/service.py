@@ -63,7 +63,7 @@ class Service:
 
     def made_key(self, role: Any, name: str | None = None, **ids: Any) -> str:
         """The token of a fresh key."""
-        bounds = {field: tuple(value) for field, value in ids.items()}
+        bounds: dict[str, Any] = {field: tuple(value) for field, value in ids.items()}
         wanted = Wanted(name=name or f"some-{role}", role=role, **bounds)
         return self.node.keys.make(wanted, "test", self.node.clock().wall)[1]
 

@@ -212,9 +212,9 @@ async def test_a_write_without_a_fence_is_an_error(service: Service, verb: str, 
 @pytest.mark.origin("B8", "H12")
 @pytest.mark.parametrize("mode", ["off", "warn"])
 async def test_while_fences_are_rolled_out_a_missing_one_acts_under_the_one_in_force_and_is_counted(
-    tmp_path: Path, mode: str
+    data_dir: Path, mode: str
 ) -> None:
-    async with running(tmp_path, fence_required=mode) as service:
+    async with running(data_dir, fence_required=mode) as service:
         run_id = await service.held()
 
         await service.ok("POST", run(run_id, "partial"), {"partial": 1})

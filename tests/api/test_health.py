@@ -14,9 +14,9 @@ from api.settings import Settings
 from tests.api.service import Service, running
 
 
-async def test_a_service_that_boots_answers_that_it_lives_and_at_which_step_it_is(tmp_path: Path) -> None:
-    node = Node(Settings(data_dir=tmp_path), system_clock, "b")
-    boot = Boot(node, tmp_path)
+async def test_a_service_that_boots_answers_that_it_lives_and_at_which_step_it_is(data_dir: Path) -> None:
+    node = Node(Settings(data_dir=data_dir), system_clock, "b")
+    boot = Boot(node, data_dir)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(build_app(node)), base_url="http://service") as http:
         for step in ("opening the journal", "replaying the journal"):
             node.step = step
@@ -40,7 +40,7 @@ async def test_a_service_that_boots_answers_that_it_lives_and_at_which_step_it_i
     assert (503, "stopping") == (stopping.status_code, stopping.json()["status"])
 
 
-async def test_the_steps_of_the_boot_come_in_their_order(tmp_path: Path) -> None:
+async def test_the_steps_of_the_boot_come_in_their_order(data_dir: Path) -> None:
     steps: list[str] = []
 
     class Watched(Node):
@@ -49,7 +49,7 @@ async def test_the_steps_of_the_boot_come_in_their_order(tmp_path: Path) -> None
                 steps.append(str(value))
             super().__setattr__(name, value)
 
-    boot = Boot(Watched(Settings(data_dir=tmp_path), system_clock, "b"), tmp_path)
+    boot = Boot(Watched(Settings(data_dir=data_dir), system_clock, "b"), data_dir)
     await boot.up()
     await boot.down()
 
@@ -188,12 +188,12 @@ async def test_a_method_that_a_path_does_not_answer_to_is_refused_with_those_tha
     assert (405, "method_not_allowed", allowed) == (answer.status_code, answer.json()["code"], answer.headers["allow"])
 
 
-async def test_a_service_remembers_everything_over_a_restart(tmp_path: Path) -> None:
-    async with running(tmp_path) as service:
+async def test_a_service_remembers_everything_over_a_restart(data_dir: Path) -> None:
+    async with running(data_dir) as service:
         run_id, key = await service.held(), service.key
         first = await service.ok("POST", "/v1/runs", {"payload": 1}, headers={"Idempotency-Key": "k"})
 
-    async with running(tmp_path) as service:
+    async with running(data_dir) as service:
         again = await service.ok("POST", "/v1/runs", {"payload": 1}, headers={"Idempotency-Key": "k"}, key=key)
         shown = await service.ok("GET", f"/v1/runs/{run_id}", key=key)
         heard = await service.ok("POST", "/v1/workers/w1/heartbeat", {"leases": [{"run_id": run_id, "fence": 1}]})

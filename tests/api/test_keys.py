@@ -18,8 +18,8 @@ WORKER = Wanted(name="crane", role="worker", worker_ids=("w1", "w2"))
 
 
 @pytest.fixture
-def ring(tmp_path: Path) -> Iterator[KeyRing]:
-    ring = KeyRing(tmp_path)
+def ring(data_dir: Path) -> Iterator[KeyRing]:
+    ring = KeyRing(data_dir)
     yield ring
     ring.close()
 
@@ -53,23 +53,23 @@ def test_no_two_keys_are_alike(ring: KeyRing) -> None:
     assert 100 == len({ring.make(WORKER, "admin", NOON)[1] for _ in range(100)})
 
 
-def test_the_secret_is_nowhere_on_disk(ring: KeyRing, tmp_path: Path) -> None:
+def test_the_secret_is_nowhere_on_disk(ring: KeyRing, data_dir: Path) -> None:
     _, token = ring.make(WORKER, "admin", NOON)
     secret = token.split("_")[2].encode()
 
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    kept = b"".join(path.read_bytes() for path in data_dir.iterdir())
 
     assert b"crane" in kept
     assert secret not in kept
 
 
-def test_keys_are_still_there_after_a_restart(tmp_path: Path) -> None:
-    ring = KeyRing(tmp_path)
+def test_keys_are_still_there_after_a_restart(data_dir: Path) -> None:
+    ring = KeyRing(data_dir)
     wanted = Wanted(name="crane", role="leader", leader_ids=("l1",), not_after=NOON + timedelta(days=1))
     key, token = ring.make(wanted, "admin", NOON)
     ring.close()
 
-    again = KeyRing(tmp_path)
+    again = KeyRing(data_dir)
     entry = again.find(token, NOON)
     again.close()
 
@@ -101,7 +101,7 @@ def test_a_key_is_worth_nothing_at_the_very_instant_of_its_end(ring: KeyRing) ->
     assert ring.find(token, end) is None
 
 
-def test_a_revoked_key_opens_nothing_from_then_on_also_after_a_restart(ring: KeyRing, tmp_path: Path) -> None:
+def test_a_revoked_key_opens_nothing_from_then_on_also_after_a_restart(ring: KeyRing, data_dir: Path) -> None:
     told: list[str] = []
     ring.on_revoked = told.append
     key, token = ring.make(WORKER, "admin", NOON)
@@ -109,7 +109,7 @@ def test_a_revoked_key_opens_nothing_from_then_on_also_after_a_restart(ring: Key
     ring.revoke(key.key_id, NOON)
     ring.revoke(key.key_id, NOON)
 
-    again = KeyRing(tmp_path)
+    again = KeyRing(data_dir)
     found = (ring.find(token, NOON), again.find(token, NOON))
     again.close()
     assert (None, None) == found
@@ -129,40 +129,40 @@ def test_two_keys_of_one_principal_may_live_at_once_so_that_they_can_be_changed(
     assert ring.find(new, NOON) is None
 
 
-def test_the_first_start_makes_an_admin_key_that_only_its_owner_can_read(ring: KeyRing, tmp_path: Path) -> None:
-    path = first_admin_key(ring, tmp_path, NOON)
+def test_the_first_start_makes_an_admin_key_that_only_its_owner_can_read(ring: KeyRing, data_dir: Path) -> None:
+    path = first_admin_key(ring, data_dir, NOON)
 
-    assert tmp_path / "admin.key" == path
+    assert data_dir / "admin.key" == path
     entry = ring.find(path.read_text(), NOON)
     assert entry is not None
     assert "admin" == entry.key.role
     for name in ("admin.key", "keys.sqlite3"):
-        assert 0o600 == stat.S_IMODE((tmp_path / name).stat().st_mode)
+        assert 0o600 == stat.S_IMODE((data_dir / name).stat().st_mode)
 
 
-def test_a_later_start_makes_no_admin_key_even_when_the_file_was_taken_away(ring: KeyRing, tmp_path: Path) -> None:
-    first_admin_key(ring, tmp_path, NOON)
-    (tmp_path / "admin.key").unlink()
+def test_a_later_start_makes_no_admin_key_even_when_the_file_was_taken_away(ring: KeyRing, data_dir: Path) -> None:
+    first_admin_key(ring, data_dir, NOON)
+    (data_dir / "admin.key").unlink()
 
-    assert first_admin_key(ring, tmp_path, NOON) is None
-    assert not (tmp_path / "admin.key").exists()
-
-
-def test_a_start_that_was_cut_between_file_and_table_is_made_good_by_the_next(ring: KeyRing, tmp_path: Path) -> None:
-    (tmp_path / "admin.key").write_text("jlk_nobodyhas_this_key")
-    (tmp_path / "admin.key.new").write_text("half of a k")
-
-    first_admin_key(ring, tmp_path, NOON)
-
-    assert ring.find((tmp_path / "admin.key").read_text(), NOON) is not None
+    assert first_admin_key(ring, data_dir, NOON) is None
+    assert not (data_dir / "admin.key").exists()
 
 
-def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
-    os.close(os.open(tmp_path / "keys.sqlite3", os.O_CREAT | os.O_RDWR, 0o644))
+def test_a_start_that_was_cut_between_file_and_table_is_made_good_by_the_next(ring: KeyRing, data_dir: Path) -> None:
+    (data_dir / "admin.key").write_text("jlk_nobodyhas_this_key")
+    (data_dir / "admin.key.new").write_text("half of a k")
 
-    KeyRing(tmp_path).close()
+    first_admin_key(ring, data_dir, NOON)
 
-    assert 0o600 == stat.S_IMODE((tmp_path / "keys.sqlite3").stat().st_mode)
+    assert ring.find((data_dir / "admin.key").read_text(), NOON) is not None
+
+
+def test_a_file_that_others_could_read_is_closed_to_them(data_dir: Path) -> None:
+    os.close(os.open(data_dir / "keys.sqlite3", os.O_CREAT | os.O_RDWR, 0o644))
+
+    KeyRing(data_dir).close()
+
+    assert 0o600 == stat.S_IMODE((data_dir / "keys.sqlite3").stat().st_mode)
 
 
 def test_a_ticket_is_good_once(ring: KeyRing) -> None:
