@@ -55,10 +55,7 @@ def test_every_command_takes_an_idempotency_key_and_every_read_a_position(spec: 
 def test_every_guarded_write_takes_its_fence_in_the_body_or_the_head_and_never_in_the_url(spec: dict[str, Any]) -> None:
     for route, operation in _operations(spec):
         names = {parameter["name"]: parameter["in"] for parameter in operation.get("parameters", ())}
-        body = operation.get("requestBody")
-        fenced = (
-            body is not None and "fence" in _schema(spec, body["content"]["application/json"]["schema"])["properties"]
-        )
+        fenced = "fence" in _body(spec, operation)
         assert ("Jackline-Fence" in names) == fenced, route
         assert "header" == names.get("Jackline-Fence", "header")
         assert "fence" not in names

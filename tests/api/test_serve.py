@@ -244,7 +244,7 @@ def test_the_journal_is_verified_beside_a_running_service(serve: Any, jackline_s
 
 
 def test_every_setting_is_listed_for_people_and_programs(jackline_script: Path, data_dir: Path) -> None:
-    command = [jackline_script, "config", "--data-dir", str(data_dir)]
+    command = [str(jackline_script), "config", "--data-dir", str(data_dir)]
     listed = json.loads(subprocess.check_output([*command, "--json"], env={**os.environ, "JACKLINE_PORT": "9000"}))
     table = subprocess.check_output(command, text=True, env={**os.environ, "COLUMNS": "200"})
 
@@ -258,7 +258,7 @@ def test_read_models_are_listed_rebuilt_and_verified(serve: Any, jackline_script
     with process.ready() as http:
         http.post("/v1/runs/batch", json={"runs": [{}] * 20})
     process.stopped()
-    command = [jackline_script, "projections"]
+    command = [str(jackline_script), "projections"]
     options = ["--data-dir", str(process.data_dir), "--json"]
 
     listed, rebuilt, verified = (
@@ -270,7 +270,7 @@ def test_read_models_are_listed_rebuilt_and_verified(serve: Any, jackline_script
 
 
 def test_a_read_model_that_does_not_exist_is_named(jackline_script: Path, data_dir: Path) -> None:
-    command = [jackline_script, "projections", "rebuild", "stars", "--data-dir", str(data_dir)]
+    command = [str(jackline_script), "projections", "rebuild", "stars", "--data-dir", str(data_dir)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert 2 == done.returncode
@@ -278,7 +278,7 @@ def test_a_read_model_that_does_not_exist_is_named(jackline_script: Path, data_d
 
 
 def _verified(script: Path, data_dir: Path) -> tuple[int, dict[str, Any]]:
-    command = [script, "journal", "verify", "--json", "--data-dir", str(data_dir)]
+    command = [str(script), "journal", "verify", "--json", "--data-dir", str(data_dir)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     verdict: dict[str, Any] = json.loads(done.stdout)
     return done.returncode, verdict
