@@ -33,6 +33,7 @@ from journal.errors import (
     JournalContended,
     OutcomeUnknown,
     StaleRead,
+    UnreadableStorage,
 )
 from journal.feed import Feed
 from journal.mapper import Codec, Meta, Recorded
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, gc=False):
     """One fact of a decision, the stream it belongs to, and the correlation it is filed under (a run's id)."""
 
     stream: str
@@ -126,7 +127,6 @@ class Journal:
         self._codec: Codec = store.codec
         self._locks = Locks()
         self._writer: Writer = (LoopWriter if store.kind == "memory" else ThreadWriter)(store, self._told)
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def kind(self) -> str:
@@ -150,8 +150,7 @@ class Journal:
 
     def start(self) -> None:
         """Accept decisions made in the running event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._writer.start(self._loop)
+        self._writer.start(asyncio.get_running_loop())
 
     async def quiet(self, key: str) -> None:
         """Return once no decision holds this key."""
@@ -207,9 +206,8 @@ class Journal:
                 if not decision.entries and not decision.writes:
                     return Done(decision.answer)
                 pending = self._prepare(decision, now, context, encode)
-                await self._append(pending)
-                done = self._outcome(pending, decision, context, decode)
-                if done is not None:
+                await self._writer.submit(pending)
+                if (done := self._outcome(pending, decision, context, decode)) is not None:
                     return done
             raise JournalContended(next(iter(decision.guards), "?"), MAX_ATTEMPTS)
         except asyncio.CancelledError:
@@ -218,12 +216,6 @@ class Journal:
             raise
         finally:
             self._locks.release(keys)
-
-    async def _append(self, pending: Pending) -> None:
-        assert self._loop is not None, "the journal was not started"
-        pending.waiter = self._loop.create_future()
-        self._writer.submit(pending)
-        await pending.waiter
 
     def _prepare(
         self, decision: Decision[T], now: Moment, context: Context, encode: Callable[[T], bytes]
@@ -275,7 +267,7 @@ class Journal:
         self.registers.evict(decision.writes)
         if isinstance(error, StaleRead):
             return None
-        if isinstance(error, EpochChanged):
+        if isinstance(error, EpochChanged | UnreadableStorage):
             raise error
         try:
             done = self._found_by_id(pending, decision, context, decode)
@@ -316,11 +308,12 @@ class Journal:
         for pending in batch:
             pending.settled = True
             if pending.error is None:
-                if pending.rows:
+                recorded = pending.recorded()
+                if recorded and pending.first > position:  # else it was found and told before its own turn
                     if pending.first > position + 1:
                         facts.extend(self._missing(position, pending.first - 1))
-                    facts.extend(pending.recorded())
-                    position = facts[-1].position
+                    facts.extend(recorded)
+                    position = recorded[-1].position
                 writes.extend(pending.writes)
         self._publish(facts, writes)
         for pending in batch:

@@ -28,7 +28,7 @@ from eventsourcing.sqlite import (
     SQLiteTransaction,
 )
 
-from journal.errors import NotDurable
+from journal.errors import NotDurable, UnreadableStorage
 
 BUSY_TIMEOUT_S = 5
 """How long a statement waits for another connection's lock: only a backup or a stray tool can hold one."""
@@ -169,20 +169,28 @@ class JournalDatastore(SQLiteDatastore):
             yield self._writer
 
     def read(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
-        """All rows of one SELECT as tuples, from this thread's own reader."""
+        """All rows of one SELECT as tuples, from this thread's own reader.
+
+        Raises:
+            UnreadableStorage: SQLite could not give them.
+        """
         try:
-            reader = self._local.reader
-        except AttributeError:
-            reader = self._open_reader()
-        return reader.execute(statement, parameters).fetchall()  # type: ignore[no-any-return]
+            reader = getattr(self._local, "reader", None) or self._open_reader()
+            return reader.execute(statement, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise UnreadableStorage(str(error)) from error
 
     def scan(self, statement: str, parameters: tuple[Any, ...] = ()) -> Iterator[Any]:
-        """The rows of one SELECT one by one, from a connection of their own, so that a long scan holds no memory."""
-        connection = connect(self.pool.db_name, READER_PROFILE)
+        """The rows of one SELECT one by one, from a connection of their own, so that a long scan holds no memory.
+
+        Raises:
+            UnreadableStorage: SQLite could not give them.
+        """
         try:
-            yield from connection.execute(statement, parameters)
-        finally:
-            connection.close()
+            with contextlib.closing(connect(self.pool.db_name, READER_PROFILE)) as connection:
+                yield from connection.execute(statement, parameters)
+        except sqlite3.Error as error:
+            raise UnreadableStorage(str(error)) from error
 
     def _open_reader(self) -> sqlite3.Connection:
         reader = connect(self.pool.db_name, READER_PROFILE)

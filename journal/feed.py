@@ -45,9 +45,11 @@ class Feed:
         return self._source.facts_after(position, limit, min(before, self.position))
 
     def publish(self, facts: Sequence[Recorded]) -> None:
-        """Give out facts that have become durable; they follow the ones before without a gap."""
+        """Give out facts that have become durable; they follow the ones before."""
         if not facts:
             return
+        if facts[0].position != self.position + 1:  # what is missing between is in storage only
+            self._window = (facts[0].position - 1, [])
         window = self._window[1]
         window.extend(facts)
         self.position = facts[-1].position

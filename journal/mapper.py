@@ -26,7 +26,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 
-class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
+class Meta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Who recorded a fact, when and because of what; ``recorded_at`` is aware UTC."""
 
     fact_id: str
@@ -39,7 +39,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     traceparent: str | None = None
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class Recorded(msgspec.Struct, frozen=True, gc=False):
     """A fact in its place: position in the journal, version in its stream, and its metadata."""
 
     position: int
@@ -60,7 +60,7 @@ class Recorded(msgspec.Struct, frozen=True):
         return self.version
 
 
-class Envelope(msgspec.Struct, Generic[T]):
+class Envelope(msgspec.Struct, Generic[T], gc=False):
     """The one object that is encoded."""
 
     meta: Meta

@@ -3,18 +3,18 @@
 A decision is checked whole before any of it is taken over, so an append is atomic without a log to undo.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from eventsourcing.persistence import IntegrityError, StoredEvent
+from eventsourcing.persistence import IntegrityError, OperationalError, StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
-from journal.chain import Row, Tail, Verdict, genesis, link, verify_rows
+from journal.chain import Row, Tail, Verdict, genesis, verify_rows
 from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead
 from journal.mapper import Codec, Recorded
-from journal.pending import CommandRow, Pending
+from journal.pending import Batch, CommandRow, Pending
 from journal.registers import RegisterMaps
-from journal.store import stored_fact
+from journal.store import require_guards, stale_by, stored_fact
 
 
 class MemoryStore(RegisterMaps, POPOApplicationRecorder):
@@ -42,40 +42,40 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
 
     # Appending
 
-    def append(self, pendings: Sequence[Pending]) -> None:
-        """Take over all of these, or none."""
+    def append(self, batch: Batch) -> None:
+        """Take over the whole batch, or nothing."""
         with self._database_lock:
-            self._require_epoch()
+            self._require_place(batch.before)
             heads: dict[str, int] = {}
             commands: set[str] = set()
-            for pending in pendings:
+            for pending in batch.accepted:
                 self._check(pending, heads, commands)
-            for pending in pendings:
-                self._take(pending)
+            self._take(batch)
 
-    def append_each(self, pendings: Sequence[Pending], admit: Callable[[Pending], bool]) -> None:
-        """Take over those that are admitted and contradict nothing; set ``error`` of the rest."""
+    def append_each(self, pendings: Sequence[Pending]) -> None:
+        """Take over those whose guards hold and that contradict nothing; set ``error`` of the rest."""
         with self._database_lock:
-            self._require_epoch()
+            self._require_place(self.tail)
             for pending in pendings:
-                if not admit(pending):
-                    continue
                 try:
+                    require_guards(pending, self.head)
                     self._check(pending, {}, set())
-                except IntegrityError as error:
-                    pending.error = self._verdict_on(pending, error)
+                except (StaleRead, IntegrityError) as error:
+                    pending.error = self._refusal(pending, error)
                 else:
-                    self._take(pending)
+                    self._take(Batch.of([pending], self.tail))
 
     def _insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
-        rows = [stored_fact(event, self.codec) for event in stored_events]
-        pending = Pending(rows, guards={})
-        self.append([pending])
-        return range(pending.first, pending.first + len(rows))
+        batch = Batch.of([Pending([stored_fact(event, self.codec) for event in stored_events], guards={})], self.tail)
+        self.append(batch)
+        return range(batch.before.position + 1, batch.after.position + 1)
 
-    def _require_epoch(self) -> None:
+    def _require_place(self, before: Tail) -> None:
         if self.stored_epoch != self.epoch:
             raise EpochChanged(self.epoch, self.stored_epoch)
+        if before != self.tail:
+            message = f"the journal ends at {self.tail.position}, and {before.position} was expected"
+            raise OperationalError(message)
 
     def _check(self, pending: Pending, heads: dict[str, int], commands: set[str]) -> None:
         for stream, version, *_ in pending.rows:
@@ -93,29 +93,27 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
             message = "a chunk is recorded already"
             raise IntegrityError(message)
 
-    def _take(self, pending: Pending) -> None:
-        position, digest = self.tail
-        pending.first = position + 1 if pending.rows else 0
-        for stream, version, topic, state, correlation_id in pending.rows:
-            position += 1
-            digest = link(digest, position, stream, version, topic, state)
-            self._rows.append((position, stream, version, topic, state, correlation_id, digest))
+    def _take(self, batch: Batch) -> None:
+        parameters = iter(batch.parameters)
+        for row in zip(*[parameters] * 7, strict=True):
+            position, stream, version, topic, state, correlation_id, _ = row
+            self._rows.append(row)
             self._heads[stream] = version
             self._update_table([StoredEvent(stream, version, topic, state)])
             if correlation_id is not None:
                 self._correlated.setdefault(correlation_id, []).append(position)
-        if pending.command is not None:
-            command_id, request_digest, answer = pending.command
-            self._commands[command_id] = CommandRow(request_digest, pending.first, position, answer)
-        self.write(pending.writes)
-        self.tail = self.expected = Tail(position, digest)
+        for pending in batch.accepted:
+            if pending.command is not None:
+                command_id, request_digest, answer = pending.command
+                last = pending.first + len(pending.rows) - 1
+                self._commands[command_id] = CommandRow(request_digest, pending.first, last, answer)
+            self.write(pending.writes)
+        self.tail = self.expected = batch.after
 
-    def _verdict_on(self, pending: Pending, error: Exception) -> JournalError:
+    def _refusal(self, pending: Pending, error: Exception) -> JournalError:
         if pending.command is not None and pending.command.command_id in self._commands:
             return CommandRecorded(pending.command.command_id)
-        stale = StaleRead(*next(iter(pending.guards.items()), ("?", 0)))
-        stale.__cause__ = error
-        return stale
+        return stale_by(pending, error)
 
     # Reading
 

@@ -121,7 +121,7 @@ def renew_epoch(application: SQLiteJournal, mint: Callable[[], str]) -> str:
     """The new epoch of a journal that was restored or promoted; appends decided under the old one are refused."""
     epoch = mint()
     with application.store.datastore.transaction(commit=True) as c:
-        c.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (epoch,))
+        c.execute("UPDATE tail SET epoch = ?", (epoch,))
     return epoch
 
 

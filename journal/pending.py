@@ -1,15 +1,18 @@
-"""One decision on its way into the journal: encoded facts, guards, register writes, and the answer to remember.
+"""Decisions on their way into the journal, and the batch that carries several of them into one transaction.
 
-It is made in the event loop, appended by the writer, and resolved in the event loop again. Exactly one side holds it at
-a time, so it needs no lock. After the writer is done either ``error`` is set, or ``first`` is the position of its first
-fact (0 when it only wrote registers).
+A ``Pending`` is one decision: encoded facts, guards, register writes, the answer to remember. A ``Batch`` gives the
+facts of its decisions the positions and hashes that follow a given end of the chain. Both are made in the event loop,
+appended by the writer, and resolved in the event loop again; exactly one side holds them at a time, so they need no
+lock. After the writer is done a decision either has an ``error``, or ``first`` is the position of its first fact (0
+when it only wrote registers).
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from domain.values import Fact
+from journal.chain import Tail, link
 from journal.mapper import Meta, Recorded
 from journal.registers import Write
 
@@ -57,16 +60,64 @@ class Pending:
         self.command = command
         self.first = 0
         self.error: BaseException | None = None
-        self.waiter: asyncio.Future[None] | None = None
         self.settled = False
         self.stored: Sequence[Recorded] = ()
         self.held: Sequence[str] = ()
+        self.waiter: asyncio.Future[None] | None = None
 
     def recorded(self) -> Sequence[Recorded]:
         """The facts in their places, once the writer is done."""
-        first = self.first
-        self.stored = [
-            Recorded(first + index, row[0], row[1], row[2], fact, meta)
-            for index, (row, (fact, meta)) in enumerate(zip(self.rows, self.facts, strict=True))
-        ]
+        position = self.first
+        if len(self.rows) == 1:
+            row, (fact, meta) = self.rows[0], self.facts[0]
+            self.stored = (Recorded(position, row[0], row[1], row[2], fact, meta),)
+        else:
+            self.stored = [
+                Recorded(position + index, row[0], row[1], row[2], fact, meta)
+                for index, (row, (fact, meta)) in enumerate(zip(self.rows, self.facts, strict=True))
+            ]
         return self.stored
+
+
+class Batch:
+    """Decisions that are appended together, from the end of the chain at ``before`` to the one at ``after``.
+
+    ``parameters`` are the rows of ``stored_events``, one after another. ``refused`` are decisions that were found stale
+    while the batch was made up; they are told together with it. ``straight`` says that it was appended as it was made.
+    """
+
+    __slots__ = ("accepted", "after", "before", "parameters", "refused", "straight")
+
+    def __init__(self, before: Tail) -> None:
+        self.before = before
+        self.after = before
+        self.accepted: list[Pending] = []
+        self.refused: list[Pending] = []
+        self.parameters: list[Any] = []
+        self.straight = False
+
+    @classmethod
+    def of(cls, pendings: Sequence[Pending], before: Tail) -> "Batch":
+        """A batch of these decisions."""
+        batch = cls(before)
+        for pending in pendings:
+            batch.add(pending)
+        return batch
+
+    def __len__(self) -> int:
+        return len(self.accepted) + len(self.refused)
+
+    def add(self, pending: Pending) -> None:
+        """Give a decision's facts the next positions."""
+        self.accepted.append(pending)
+        if not pending.rows:
+            pending.first = 0
+            return
+        position, digest = self.after
+        pending.first = position + 1
+        parameters = self.parameters
+        for stream, version, topic, state, correlation_id in pending.rows:
+            position += 1
+            digest = link(digest, position, stream, version, topic, state)
+            parameters += (position, stream, version, topic, state, correlation_id, digest)
+        self.after = Tail(position, digest)

@@ -1,11 +1,12 @@
 """The journal's tables in SQLite, their version, and how an older file is brought up to date.
 
 ``stored_events`` is the library's table with our own key: ``position`` is an explicit integer primary key, so that it
-is a fact's place for ever (an implicit row id may be renumbered). A trigger refuses a version without the one before
-it, whoever inserts. ``tail`` says where the chain ends. ``commands`` remembers what was answered to a command id.
+is a fact's place for ever (an implicit row id may be renumbered). ``tail`` says in which epoch the journal is and where
+the chain ends; every append moves it from where it expects it, so it fails under another epoch or after another end.
+``commands`` remembers what was answered to a command id.
 ``output_chunks``, ``output_marks`` and ``partials`` are work registers: durable, and not facts.
 
-``meta`` holds the schema version, the journal's own id, and its epoch. A file of an older schema is upgraded step by
+``meta`` holds the schema version and the journal's own id. A file of an older schema is upgraded step by
 step in one transaction; a newer one is refused, because its facts may mean more than this version knows.
 """
 
@@ -27,11 +28,8 @@ TABLES = (
     "topic TEXT NOT NULL, state BLOB NOT NULL, correlation_id TEXT, hash BLOB NOT NULL, "
     "UNIQUE (originator_id, originator_version))",
     "CREATE INDEX stored_events_correlation ON stored_events (correlation_id, position)",
-    "CREATE TRIGGER stored_events_contiguous BEFORE INSERT ON stored_events "
-    "WHEN NEW.originator_version <> 1 AND NOT EXISTS (SELECT 1 FROM stored_events "
-    "WHERE originator_id = NEW.originator_id AND originator_version = NEW.originator_version - 1) "
-    "BEGIN SELECT RAISE(ABORT, 'a version follows one that is not recorded'); END",
-    "CREATE TABLE tail (one INTEGER PRIMARY KEY CHECK (one = 1), position INTEGER NOT NULL, hash BLOB NOT NULL)",
+    "CREATE TABLE tail (one INTEGER PRIMARY KEY CHECK (one = 1), epoch TEXT NOT NULL, position INTEGER NOT NULL, "
+    "hash BLOB NOT NULL)",
     "CREATE TABLE commands (command_id TEXT PRIMARY KEY, request_digest TEXT, first INTEGER NOT NULL, "
     "last INTEGER NOT NULL, answer BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE output_chunks (run_id TEXT NOT NULL, fence INTEGER NOT NULL, seq INTEGER NOT NULL, "
@@ -58,9 +56,9 @@ def create(connection: sqlite3.Connection, journal_id: str, epoch: str) -> None:
         connection.execute(statement)
     connection.executemany(
         "INSERT INTO meta VALUES (?, ?)",
-        [("schema_version", str(SCHEMA_VERSION)), ("journal_id", journal_id), ("epoch", epoch)],
+        [("schema_version", str(SCHEMA_VERSION)), ("journal_id", journal_id)],
     )
-    connection.execute("INSERT INTO tail VALUES (1, 0, ?)", (genesis(journal_id),))
+    connection.execute("INSERT INTO tail VALUES (1, ?, 0, ?)", (epoch, genesis(journal_id)))
     connection.execute("COMMIT")
 
 

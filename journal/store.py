@@ -2,26 +2,27 @@
 
 ``append`` puts several decisions into ONE transaction of the library (one fsync) through its documented hook
 ``_insert_events(cursor, stored_events, **kwargs)``: facts under the next positions with their hashes, remembered
-answers and register writes. Either everything in it is durable or nothing is. A stream's version is guarded in the
-insert itself: a version that exists breaks the unique index, one without its predecessor is refused by a trigger. The
-journal's epoch is compared in the same transaction.
+answers and register writes. Either everything in it is durable or nothing is. Versions are guarded in the insert: one
+that exists breaks the unique index, and the tail moves only if every version follows one that is there, if the journal
+is in the epoch in which it was opened, and if it ends where the append began.
 
 ``tail`` is the end of the chain as of the last append known to be durable; ``expected`` is where the append under way
 would lead. After an error the two tell, with ``load_tail``, whether the append happened.
 """
 
+import functools
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from eventsourcing.persistence import IntegrityError, Notification, StoredEvent
+from eventsourcing.persistence import IntegrityError, Notification, OperationalError, StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor
 
-from journal.chain import Row, Tail, Verdict, genesis, link, verify_rows
+from journal.chain import Row, Tail, Verdict, genesis, verify_rows
 from journal.datastore import JournalDatastore
 from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead, UnreadableStorage
 from journal.mapper import Codec, Recorded
-from journal.pending import CommandRow, Pending, StoredFact
+from journal.pending import Batch, CommandRow, Pending, StoredFact
 from journal.register_tables import RegisterTables, write_registers
 from journal.registers import RegisterSource
 from journal.schema import TABLES
@@ -36,19 +37,16 @@ class Store(RegisterSource, Protocol):
     tail: Tail
     expected: Tail
 
-    def append(self, pendings: Sequence[Pending]) -> None:
-        """Make these durable together, and set ``first`` of each.
+    def append(self, batch: Batch) -> None:
+        """Make the batch durable as it was made up.
 
         Raises:
-            IntegrityError: one of them contradicts what is recorded; nothing was appended.
+            IntegrityError: something in it contradicts what is recorded; nothing was appended.
             EpochChanged: the journal was restored or promoted; nothing was appended.
         """
 
-    def append_each(self, pendings: Sequence[Pending], admit: Callable[[Pending], bool]) -> None:
-        """Make durable together those that ``admit`` lets in and that contradict nothing; set ``error`` of the rest.
-
-        ``admit`` is asked for each in order, after the ones before it were inserted.
-        """
+    def append_each(self, pendings: Sequence[Pending]) -> None:
+        """Make durable together those whose guards hold and that contradict nothing; set ``error`` of the rest."""
 
     def load_tail(self) -> Tail:
         """The end of the chain as it is stored now."""
@@ -81,9 +79,21 @@ class Store(RegisterSource, Protocol):
         """Every stored row after a position, in order, undecoded."""
 
 
-_INSERT_FACT = "INSERT INTO stored_events VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_FACTS = "INSERT INTO stored_events VALUES "
+_COLUMNS = 7
+_ROW = "(?, ?, ?, ?, ?, ?, ?)"
+_COARSE, _MOST = 64, 1_024
+"""Rows in one INSERT: up to 63, or a multiple of 64 up to 1,024, so that few prepared statements serve any batch."""
+
 _INSERT_COMMAND = "INSERT INTO commands VALUES (?, ?, ?, ?, ?)"
-_MOVE_TAIL = "UPDATE tail SET position = ?, hash = ?"
+_MOVE_TAIL = (
+    "UPDATE tail SET position = ?, hash = ? WHERE epoch = ? AND position = ? AND hash = ? AND NOT EXISTS ("
+    "SELECT 1 FROM stored_events AS fact WHERE position > ? AND originator_version <> 1 AND NOT EXISTS ("
+    "SELECT 1 FROM stored_events WHERE originator_id = fact.originator_id "
+    "AND originator_version = fact.originator_version - 1))"
+)
+"""Moves the tail if the journal is where the append began, and every version inserted follows one that is there."""
+
 _SELECT = "SELECT position, originator_id, originator_version, topic, state FROM stored_events "
 _SELECT_WHOLE = (
     "SELECT position, originator_id, originator_version, topic, state, correlation_id, hash FROM stored_events "
@@ -104,6 +114,42 @@ def stored_fact(event: StoredEvent, codec: Codec) -> StoredFact:
     return stream, version, event.topic, event.state, meta.correlation_id
 
 
+def require_guards(pending: Pending, head: Callable[[str], int]) -> None:
+    """Nothing, when every guard is the head of its stream.
+
+    Raises:
+        StaleRead: one is not.
+    """
+    for stream, version in pending.guards.items():
+        found = head(stream)
+        if found != version:
+            raise StaleRead(stream, version, found)
+
+
+def stale_by(pending: Pending, error: Exception) -> StaleRead:
+    """The error as a lost race, after which the decision is made again."""
+    if isinstance(error, StaleRead):
+        return error
+    stale = StaleRead(*next(iter(pending.guards.items()), ("?", 0)))
+    stale.__cause__ = error
+    return stale
+
+
+@functools.cache
+def _insert_of(rows: int) -> str:
+    return _INSERT_FACTS + ", ".join([_ROW] * rows)
+
+
+def insert_facts(c: SQLiteCursor, parameters: Sequence[Any]) -> None:
+    """Insert rows in few statements: each is one step without the interpreter, instead of one for each row."""
+    start, left = 0, len(parameters) // _COLUMNS
+    while left:
+        rows = min(left, _MOST) if left < _COARSE else min(left // _COARSE * _COARSE, _MOST)
+        end = start + rows * _COLUMNS
+        c.execute(_insert_of(rows), parameters[start:end])
+        start, left = end, left - rows
+
+
 class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
     """The library's recorder over our tables; ``bind`` makes it ready once the mapper is known."""
 
@@ -122,96 +168,82 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
     def bind(self, codec: Codec) -> None:
         """Take the codec, and read the journal's id, epoch and tail."""
         self.codec = codec
-        meta = dict(self.datastore.read("SELECT key, value FROM meta"))
-        self.epoch = meta["epoch"]
-        self.journal_id = meta["journal_id"]
+        self.epoch = self.load_epoch()
+        self.journal_id = str(self.datastore.read("SELECT value FROM meta WHERE key = 'journal_id'")[0][0])
         self.tail = self.expected = self.load_tail()
 
     # Appending
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         """The library's own way in: positions of the facts, appended like any others."""
-        pending = Pending([stored_fact(event, self.codec) for event in stored_events], guards={})
         with self.datastore.transaction(commit=True) as c:
-            positions = self._insert_events(c, stored_events, pendings=[pending], **kwargs)
+            positions = self._insert_events(c, stored_events, **kwargs)
         self.tail = self.expected
         return positions
 
-    def append(self, pendings: Sequence[Pending]) -> None:
-        """Make these durable together, and set ``first`` of each."""
+    def append(self, batch: Batch) -> None:
+        """Make the batch durable as it was made up."""
         with self.datastore.transaction(commit=True) as c:
-            self._insert_events(c, (), pendings=pendings)
+            self._insert_events(c, (), batch=batch)
         self.tail = self.expected
 
-    def append_each(self, pendings: Sequence[Pending], admit: Callable[[Pending], bool]) -> None:
-        """Make durable together those that are admitted and contradict nothing; set ``error`` of the rest."""
+    def append_each(self, pendings: Sequence[Pending]) -> None:
+        """Make durable together those whose guards hold and that contradict nothing; set ``error`` of the rest."""
         with self.datastore.transaction(commit=True) as c:
             self.expected = self.tail
             for pending in pendings:
-                if admit(pending):
-                    self._append_one(c, pending)
+                c.execute("SAVEPOINT decision")
+                before = self.expected
+                try:
+                    require_guards(pending, lambda stream: self._head(c, stream))
+                    self._insert_events(c, (), batch=Batch.of([pending], before))
+                except (StaleRead, IntegrityError, sqlite3.IntegrityError) as error:
+                    c.execute("ROLLBACK TO decision")
+                    self.expected = before
+                    pending.error = self._refusal(c, pending, error)
+                c.execute("RELEASE decision")
         self.tail = self.expected
 
-    def _append_one(self, c: SQLiteCursor, pending: Pending) -> None:
-        before = self.expected
-        c.execute("SAVEPOINT decision")
-        try:
-            self._insert_events(c, (), pendings=[pending], follows=before)
-        except (sqlite3.IntegrityError, IntegrityError) as error:
-            c.execute("ROLLBACK TO decision")
-            self.expected = before
-            pending.error = self._verdict_on(c, pending, error)
-        c.execute("RELEASE decision")
-
     def _insert_events(
-        self,
-        c: SQLiteCursor,
-        stored_events: Sequence[StoredEvent],
-        *,
-        pendings: Sequence[Pending] = (),
-        follows: Tail | None = None,
-        **_: Any,
+        self, c: SQLiteCursor, stored_events: Sequence[StoredEvent], *, batch: Batch | None = None, **_: Any
     ) -> Sequence[int] | None:
-        self._require_epoch(c)
-        position, digest = self.tail if follows is None else follows
-        start = position
-        rows: list[Row] = []
-        commands = []
-        for pending in pendings:
-            pending.first = position + 1 if pending.rows else 0
-            for fact in pending.rows:
-                position += 1
-                stream, version, topic, state, correlation_id = fact
-                digest = link(digest, position, stream, version, topic, state)
-                rows.append((position, stream, version, topic, state, correlation_id, digest))
+        if batch is None:
+            facts = [stored_fact(event, self.codec) for event in stored_events]
+            batch = Batch.of([Pending(facts, guards={})], self.tail)
+        self.expected = batch.after
+        if batch.parameters:
+            insert_facts(c, batch.parameters)
+        c.execute(_MOVE_TAIL, (*batch.after, self.epoch, *batch.before, batch.before.position))
+        if c.sqlite_cursor.rowcount != 1:
+            raise self._why_not_moved(c, batch)
+        for pending in batch.accepted:
             if pending.command is not None:
                 command_id, request_digest, answer = pending.command
-                commands.append((command_id, request_digest, pending.first, position, answer))
+                last = pending.first + len(pending.rows) - 1
+                c.execute(_INSERT_COMMAND, (command_id, request_digest, pending.first, last, answer))
             if pending.writes:
                 write_registers(c, pending.writes)
-        self.expected = Tail(position, digest)
-        if rows:
-            c.executemany(_INSERT_FACT, rows)
-            c.execute(_MOVE_TAIL, self.expected)
-        if commands:
-            c.executemany(_INSERT_COMMAND, commands)
-        return range(start + 1, position + 1)
+        return range(batch.before.position + 1, batch.after.position + 1)
 
-    def _require_epoch(self, c: SQLiteCursor) -> None:
-        c.execute("SELECT value FROM meta WHERE key = 'epoch'")
-        row = c.fetchone()
-        found = row[0] if row else "none"
-        if found != self.epoch:
-            raise EpochChanged(self.epoch, found)
+    def _why_not_moved(self, c: SQLiteCursor, batch: Batch) -> Exception:
+        c.execute("SELECT epoch, position FROM tail")
+        epoch, position = c.fetchone() or ("none", 0)
+        if epoch != self.epoch:
+            return EpochChanged(self.epoch, epoch)
+        if position != batch.before.position:
+            return OperationalError(f"the journal ends at {position}, and {batch.before.position} was expected")
+        return IntegrityError("a version follows one that is not recorded")
 
-    def _verdict_on(self, c: SQLiteCursor, pending: Pending, error: Exception) -> JournalError:
+    def _head(self, c: SQLiteCursor, stream: str) -> int:
+        c.execute(_HEAD, (stream,))
+        return c.fetchone()[0] or 0
+
+    def _refusal(self, c: SQLiteCursor, pending: Pending, error: Exception) -> JournalError:
         if pending.command is not None:
             c.execute("SELECT 1 FROM commands WHERE command_id = ?", (pending.command.command_id,))
             if c.fetchone():
                 return CommandRecorded(pending.command.command_id)
-        stale = StaleRead(*next(iter(pending.guards.items()), ("?", 0)))
-        stale.__cause__ = error
-        return stale
+        return stale_by(pending, error)
 
     # Reading
 
@@ -223,6 +255,10 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
         """The end of the chain as it was when this position was the last; hash empty when it is not there."""
         rows = self.datastore.read("SELECT hash FROM stored_events WHERE position = ?", (position,))
         return Tail(position, rows[0][0] if rows else b"")
+
+    def load_epoch(self) -> str:
+        """The epoch as it is stored now."""
+        return str(self.datastore.read("SELECT epoch FROM tail")[0][0])
 
     def head(self, stream: str) -> int:
         """The version of a stream's last fact; 0 when it has none."""
@@ -272,12 +308,15 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
         """What reading and checking every fact found: chain, payloads, contiguity, tail, epoch."""
         before = Tail(0, genesis(self.journal_id))
         verdict = verify_rows(self.rows_after(0), before, self.load_tail(), self.codec.correlation_of)
-        gap = self.datastore.read(_FIRST_GAP)[0][0]
+        try:
+            gap = self.datastore.read(_FIRST_GAP)[0][0]
+            epoch = self.load_epoch()
+        except UnreadableStorage as error:
+            return verdict if not verdict.ok else Verdict(False, verdict.facts, None, error.message)
         if gap is not None and (verdict.first_bad_position is None or gap < verdict.first_bad_position):
             return Verdict(False, verdict.facts, gap, "its version does not follow the one before it in its stream")
-        found = dict(self.datastore.read("SELECT key, value FROM meta")).get("epoch")
-        if verdict.ok and found != self.epoch:
-            return Verdict(False, verdict.facts, None, EpochChanged(self.epoch, str(found)).message)
+        if verdict.ok and epoch != self.epoch:
+            return Verdict(False, verdict.facts, None, EpochChanged(self.epoch, epoch).message)
         return verdict
 
     def rows_after(self, position: int) -> Iterator[Row]:
@@ -286,10 +325,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
         Raises:
             UnreadableStorage: SQLite met a page that makes no sense.
         """
-        try:
-            yield from self.datastore.scan(_SELECT_WHOLE + "WHERE position > ? ORDER BY position", (position,))
-        except sqlite3.DatabaseError as error:
-            raise UnreadableStorage(str(error)) from error
+        return self.datastore.scan(_SELECT_WHOLE + "WHERE position > ? ORDER BY position", (position,))
 
     def select_notifications(
         self,

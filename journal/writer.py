@@ -1,17 +1,23 @@
-"""The one writer: a bounded queue, a thread that drains it, and one transaction for everything it found there.
+"""The one writer: a bounded queue, batches made up in the event loop, one transaction for each.
 
-Batching is natural. While one append waits for its fsync, decisions queue up; the next append takes all of them, up to
-``MAX_BATCH``. A single caller never waits for company, and a thousand callers share a handful of fsyncs.
+Batching is natural. While one append waits for its fsync, decisions gather in the next batch, up to ``MAX_BATCH``. A
+single caller never waits for company, and a thousand callers share a handful of fsyncs. One batch is being written and
+one may wait behind it, so the writing thread is never idle while there is work.
 
-Guards are checked here, against the heads of streams as this writer left them. A head that is not known is read, except
-for a stream that the decision itself writes: there the insert is the check. A stale decision is refused alone. When the
-insert finds a contradiction, the batch is done again with a savepoint for each decision, and only the guilty one is
-refused.
+A decision joins a batch if its guards hold against the heads of streams as the batches before will leave them; a stale
+one is refused alone, and told together with the batch, when the streams it lost to have become visible. A head that is
+not known is read, except for a stream that begins with the decision: there the insert is the check. Positions and
+hashes are given here as well, so that the writing thread does little more than wait for SQLite: it needs the
+interpreter a few times for each batch, and asks for a short switch interval to get it.
+
+Whatever did not go straight is done carefully: one decision after another in one transaction, with guards compared with
+storage and a savepoint each, so that only the guilty one is refused. That is the case when the insert finds a
+contradiction, and when the batch before did not end where this one begins.
 
 Any other error leaves the outcome open. The end of the chain in storage decides it: where the append would have led, it
-happened; where it began, it did not. When storage cannot even tell that, every decision of the batch is answered
-"unknown" and the tail is read again before the next append. The writer itself never stops for an error: reads go on,
-and appends go on as soon as storage lets them (a full disk that gets space).
+happened; where it began, it did not. When storage cannot even tell that, the decisions of the batch are answered
+"unknown", and nothing is appended until the end of the chain has been read again. The writer itself never stops for an
+error: reads go on, and appends go on as soon as storage lets them (a full disk that gets space).
 
 Everything of a batch is told to the event loop in one call, in order.
 """
@@ -19,14 +25,16 @@ Everything of a batch is told to the event loop in one call, in order.
 import asyncio
 import queue
 import sqlite3
+import sys
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from eventsourcing.persistence import IntegrityError
 
-from journal.errors import JournalBusy, JournalClosed, StaleRead
-from journal.pending import Pending
+from journal.errors import JournalBusy, JournalClosed, JournalError, StaleRead, UnreadableStorage
+from journal.pending import Batch, Pending
 from journal.store import Store
 
 MAX_QUEUED = 10_000
@@ -35,15 +43,24 @@ MAX_QUEUED = 10_000
 MAX_BATCH = 2_000
 """Most decisions in one transaction."""
 
+HAND_OVER_AT = 512
+"""Decisions at which a batch is handed over while the loop goes on deciding; others wait for the loop's turn."""
+
 MAX_HEADS = 200_000
-"""Heads of streams remembered; a forgotten one costs a look-up when it is next only read."""
+"""Heads of streams remembered; far more than can be under way, so that none of those is forgotten."""
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long the event loop may keep the interpreter from the writing thread; Python's own default is 5 ms."""
 
 Told = Callable[[Sequence[Pending]], None]
-"""Takes a finished batch, in the event loop."""
+"""Takes a finished batch's decisions, in the event loop."""
 
 
 class Writer(ABC):
-    """Appends what is submitted, in order. ``submit``, ``drain`` and ``close`` belong to the event loop."""
+    """Appends what is submitted, in order. All but ``_commit`` belongs to the event loop."""
+
+    ahead = 1
+    """Batches that may be handed over and not yet finished."""
 
     def __init__(self, store: Store, told: Told, *, max_queued: int = MAX_QUEUED, max_batch: int = MAX_BATCH) -> None:
         self._store = store
@@ -51,13 +68,18 @@ class Writer(ABC):
         self._max_queued = max_queued
         self._max_batch = max_batch
         self._heads: dict[str, int] = {}
+        self._next = store.tail
+        self._ready: deque[Batch] = deque()
+        self._handed_over = 0
+        self._strayed = False
+        self._flush_planned = False
         self._tail_unsure = False
-        self.landed = 0
-        """Up to here storage held facts when it answered again after an error."""
         self._queued = 0
         self._closed = False
         self._idle: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.landed = 0
+        """Up to here storage held facts when it answered again after an error."""
 
     @property
     def queued(self) -> int:
@@ -70,34 +92,29 @@ class Writer(ABC):
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def submit(self, pending: Pending) -> None:
-        """Queue a decision; its waiter is answered once the outcome is known.
+    def submit(self, pending: Pending) -> asyncio.Future[None]:
+        """Queue a decision; done once its outcome is known, which is then in the decision itself.
 
         Raises:
             JournalBusy: the queue is full.
             JournalClosed: the writer was closed.
         """
-        if self._closed or self._idle is None:
+        if self._closed or self._loop is None or self._idle is None:
             raise JournalClosed
         if self._queued >= self._max_queued:
             raise JournalBusy(self._queued)
-        if self._queued == 0:
-            self._idle.clear()
+        pending.waiter = waiter = self._loop.create_future()
+        self._join(pending)
         self._queued += 1
-        self._enqueue(pending)
-
-    @abstractmethod
-    def _enqueue(self, pending: Pending) -> None:
-        """Hand a decision to the writing side."""
-
-    def _finish(self, batch: Sequence[Pending]) -> None:
-        """In the event loop: tell the batch's outcome."""
-        self._queued -= len(batch)
-        try:
-            self._told(batch)
-        finally:
-            if self._queued == 0 and self._idle is not None:
-                self._idle.set()
+        if self._queued == 1:
+            self._idle.clear()
+        if self._handed_over < self.ahead:
+            if len(self._ready[-1]) >= HAND_OVER_AT:
+                self._flush()
+            elif not self._flush_planned:
+                self._flush_planned = True
+                self._loop.call_soon(self._flush_soon)
+        return waiter
 
     async def drain(self) -> None:
         """Return once nothing waits and nothing is under way."""
@@ -109,79 +126,109 @@ class Writer(ABC):
         self._closed = True
         await self.drain()
 
-    # On the writing side
+    # Making up batches
 
-    def _commit(self, batch: Sequence[Pending]) -> None:
-        """Append what can be appended; afterwards each decision has its outcome."""
-        accepted: list[Pending] = []
-        attempted = False
-        try:
-            if self._tail_unsure:
-                self._store.tail = self._store.expected = self._store.load_tail()
-                self._tail_unsure = False
-                self.landed = self._store.tail.position
-            heads = self._screen(batch, accepted)
-            attempted = bool(accepted)
-            if attempted:
-                heads = self._append(accepted, heads)
-            self._remember(heads)
-        except Exception as error:  # noqa: BLE001  (whatever it was, callers wait and the writer must go on)
-            if not (attempted and self._happened()):
-                self._fail(batch, error)
+    def _join(self, pending: Pending) -> None:
+        pending.error = self._contradiction(pending)
+        ready = self._ready
+        if not ready or len(ready[-1]) >= self._max_batch:
+            ready.append(Batch(self._next))
+        batch = ready[-1]
+        if pending.error is not None:
+            batch.refused.append(pending)
+            return
+        batch.add(pending)
+        self._next = batch.after
+        heads = self._heads
+        for row in pending.rows:
+            heads.pop(row[0], None)
+            heads[row[0]] = row[1]
+        if len(heads) > MAX_HEADS:
+            del heads[next(iter(heads))]
 
-    def _screen(self, batch: Sequence[Pending], accepted: list[Pending]) -> dict[str, int]:
-        heads: dict[str, int] = {}
-        for pending in batch:
-            pending.error = self._stale(pending, heads)
-            if pending.error is None:
-                accepted.append(pending)
-                for row in pending.rows:
-                    heads[row[0]] = row[1]
-        return heads
-
-    def _stale(self, pending: Pending, heads: dict[str, int]) -> StaleRead | None:
-        """The guard that no longer holds, after the decisions that left ``heads``; None when all hold."""
-        known = self._heads
+    def _contradiction(self, pending: Pending) -> JournalError | None:
+        """The guard that does not hold after everything before this decision; None when all hold."""
+        heads = self._heads
         for stream, version in pending.guards.items():
             head = heads.get(stream)
             if head is None:
-                head = known.get(stream)
-                if head is None:
-                    if any(row[0] == stream for row in pending.rows):
-                        continue
-                    head = known[stream] = self._store.head(stream)
+                if version == 0 and any(row[0] == stream for row in pending.rows):
+                    continue
+                try:
+                    head = heads[stream] = self._store.head(stream)
+                except UnreadableStorage as error:
+                    return error
             if head != version:
                 return StaleRead(stream, version, head)
         return None
 
-    def _append(self, accepted: Sequence[Pending], heads: dict[str, int]) -> dict[str, int]:
-        try:
-            self._store.append(accepted)
-        except (IntegrityError, sqlite3.IntegrityError):
-            return self._append_each(accepted)
-        return heads
+    def _flush_soon(self) -> None:
+        self._flush_planned = False
+        self._flush()
 
-    def _append_each(self, accepted: Sequence[Pending]) -> dict[str, int]:
-        """Append one by one in one transaction; heads as they are after those that went in."""
+    def _flush(self) -> None:
+        """Hand over what is ready, as far as the writing side takes it."""
+        if self._strayed and self._handed_over == 0:
+            self._make_up_again()
+        while self._ready and not self._strayed and self._handed_over < self.ahead:
+            self._handed_over += 1
+            self._hand_over(self._ready.popleft())
+
+    def _make_up_again(self) -> None:
+        """After an append that did not go straight: begin where storage ends, with heads read anew."""
+        self._strayed = False
         self._heads.clear()
-        heads: dict[str, int] = {}
-        last: list[Pending] = []
+        self._next = self._store.tail
+        waiting = [pending for batch in self._ready for pending in (*batch.accepted, *batch.refused)]
+        self._ready.clear()
+        for pending in waiting:
+            self._join(pending)
 
-        def take_over() -> None:
-            if last and last[0].error is None:
-                heads.update((row[0], row[1]) for row in last[0].rows)
-            last.clear()
+    @abstractmethod
+    def _hand_over(self, batch: Batch) -> None:
+        """Give a batch to the writing side, which calls ``_commit`` and then, in the loop, ``_finish``."""
 
-        def admit(pending: Pending) -> bool:
-            take_over()
-            pending.error = self._stale(pending, heads)
-            if pending.error is None:
-                last.append(pending)
-            return pending.error is None
+    def _finish(self, batch: Batch) -> None:
+        """In the event loop: tell a batch's outcome, after the writing side has got its next one."""
+        self._handed_over -= 1
+        self._queued -= len(batch)
+        if not batch.straight:
+            self._strayed = True
+        self._flush()
+        try:
+            self._told((*batch.accepted, *batch.refused))
+        finally:
+            if self._queued == 0 and self._idle is not None:
+                self._idle.set()
 
-        self._store.append_each(accepted, admit)
-        take_over()
-        return heads
+    # On the writing side
+
+    def _commit(self, batch: Batch) -> None:
+        """Append what can be appended; afterwards each decision has its outcome."""
+        store = self._store
+        attempted = False
+        try:
+            if self._tail_unsure:
+                store.tail = store.load_tail()
+                self._tail_unsure = False
+                self.landed = store.tail.position
+            attempted = True
+            if batch.before != store.tail or not self._append_straight(batch):
+                store.append_each(batch.accepted)
+        except Exception as error:  # noqa: BLE001  (whatever it was, callers wait and the writer must go on)
+            if not (attempted and self._happened()):
+                for pending in batch.accepted:
+                    pending.error = pending.error or error
+
+    def _append_straight(self, batch: Batch) -> bool:
+        """Whether the batch went in as it was made up."""
+        if batch.accepted:
+            try:
+                self._store.append(batch)
+            except (IntegrityError, sqlite3.IntegrityError):
+                return False
+        batch.straight = True
+        return True
 
     def _happened(self) -> bool:
         """After an error in an append: whether the end of the chain is where the append would have led."""
@@ -193,39 +240,25 @@ class Writer(ABC):
             self._tail_unsure = True
             return False
         happened = found == store.expected != before
-        store.tail = store.expected = found
+        store.tail = found
         return happened
-
-    def _fail(self, batch: Sequence[Pending], error: Exception) -> None:
-        self._heads.clear()
-        for pending in batch:
-            if pending.error is None:
-                pending.error = error
-
-    def _remember(self, heads: dict[str, int]) -> None:
-        known = self._heads
-        for stream, version in heads.items():
-            known.pop(stream, None)
-            known[stream] = version
-        while len(known) > MAX_HEADS:
-            del known[next(iter(known))]
 
 
 class ThreadWriter(Writer):
     """The writer in a thread of its own: for a store that waits for a disk."""
 
+    ahead = 2
+
     def __init__(self, store: Store, told: Told, *, max_queued: int = MAX_QUEUED, max_batch: int = MAX_BATCH) -> None:
         super().__init__(store, told, max_queued=max_queued, max_batch=max_batch)
-        self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the thread for decisions made in this loop."""
         super().start(loop)
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
         self._thread.start()
-
-    def _enqueue(self, pending: Pending) -> None:
-        self._queue.put(pending)
 
     async def close(self) -> None:
         """Refuse what comes, finish what is queued, end the thread."""
@@ -234,51 +267,23 @@ class ThreadWriter(Writer):
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
 
+    def _hand_over(self, batch: Batch) -> None:
+        self._queue.put(batch)
+
     def _run(self) -> None:
         assert self._loop is not None
-        while True:
-            first = self._queue.get()
-            if first is None:
-                return
-            batch = self._drain(first)
+        while (batch := self._queue.get()) is not None:
             self._commit(batch)
             try:
                 self._loop.call_soon_threadsafe(self._finish, batch)
             except RuntimeError:
                 return  # the loop is closed: nobody waits any more
 
-    def _drain(self, first: Pending) -> list[Pending]:
-        batch = [first]
-        get = self._queue.get_nowait
-        try:
-            while len(batch) < self._max_batch:
-                pending = get()
-                if pending is None:
-                    self._queue.put(None)
-                    break
-                batch.append(pending)
-        except queue.Empty:
-            pass
-        return batch
-
 
 class LoopWriter(Writer):
     """The writer in the event loop itself: for a store in memory, where a thread would only cost determinism."""
 
-    def __init__(self, store: Store, told: Told, *, max_queued: int = MAX_QUEUED, max_batch: int = MAX_BATCH) -> None:
-        super().__init__(store, told, max_queued=max_queued, max_batch=max_batch)
-        self._batch: list[Pending] = []
-
-    def _enqueue(self, pending: Pending) -> None:
-        if not self._batch:
-            assert self._loop is not None
-            self._loop.call_soon(self._run_once)
-        self._batch.append(pending)
-
-    def _run_once(self) -> None:
-        batch, self._batch = self._batch[:self._max_batch], self._batch[self._max_batch:]
-        if self._batch:
-            assert self._loop is not None
-            self._loop.call_soon(self._run_once)
+    def _hand_over(self, batch: Batch) -> None:
+        assert self._loop is not None
         self._commit(batch)
-        self._finish(batch)
+        self._loop.call_soon(self._finish, batch)
