@@ -28,6 +28,8 @@ from domain.values import Moment
 TICKET_S = 60.0
 TICKET_CHARS = 43
 TICKETS_MAX = 10_000
+KNOWN_MAX = 10_000
+"""Shown keys whose check is remembered, so that a busy caller's is not made anew for each request."""
 IDEMPOTENCY_KEY_MAX_CHARS = 255
 
 _BEARER = "bearer "
@@ -66,6 +68,7 @@ class Gate:
     def __init__(self, keys: KeyRing, tickets: Tickets) -> None:
         self.keys = keys
         self.tickets = tickets
+        self._known: dict[bytes, Entry] = {}
 
     def admit(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], now: Moment) -> Entry:
         """The entry of the key that was shown.
@@ -83,10 +86,20 @@ class Gate:
         return entry
 
     def _by_key(self, shown: bytes, now: datetime) -> Entry | None:
+        """The entry of the key in this header. What is remembered is found by digest, and is still asked for its end."""
+        digest = hashlib.sha256(shown).digest()
+        entry = self._known.get(digest)
+        if entry is not None:
+            return entry if self.keys.is_live(entry.key, now) else None
         text = shown.decode("latin-1")
         if text[: len(_BEARER)].lower() != _BEARER:
             return None
-        return self.keys.find(text[len(_BEARER) :].strip(), now)
+        entry = self.keys.find(text[len(_BEARER) :].strip(), now)
+        if entry is not None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[digest] = entry
+        return entry
 
     def _by_ticket(self, scope: Mapping[str, Any], now: Moment) -> Entry | None:
         query: bytes = scope["query_string"]

@@ -79,6 +79,7 @@ class Call(Request):
     node: Node
     entry: Entry
     caller: Caller
+    head: dict[bytes, bytes]
     body_value: Any
 
     @property
@@ -93,13 +94,13 @@ class Call(Request):
             InvalidBody: the two differ, or the header is no number.
         """
         inside: int | None = body.fence
-        header = self.headers.get("jackline-fence")
+        header = self.head.get(b"jackline-fence")
         if header is None:
             return inside
-        if not (header.isascii() and header.isdigit() and len(header) <= 16):
+        if not (header.isdigit() and len(header) <= 16):
             raise InvalidBody([{"field": "Jackline-Fence", "limit": "a whole number"}])
         if inside is not None and inside != int(header):
-            raise InvalidBody([{"field": "fence", "limit": f"the same as Jackline-Fence ({header})"}])
+            raise InvalidBody([{"field": "fence", "limit": f"the same as Jackline-Fence ({int(header)})"}])
         return int(header)
 
     async def while_there(self, work: Coroutine[Any, Any, T]) -> T:
@@ -172,7 +173,7 @@ class Endpoint(APIRoute):
         if plan.query is not None:
             arguments[plan.query_name] = _read_query(plan.query, scope["query_string"])
         call = Call(scope, *channel)
-        call.node, call.entry, call.body_value = node, entry, value
+        call.node, call.entry, call.head, call.body_value = node, entry, headers, value
         call.caller = caller_of(entry, scope, headers, value)
         answer: Answer = await self.endpoint(call, **arguments)
         return answer

@@ -92,7 +92,7 @@ class Submit(Body):
     run_after: Instant | None = None
     concurrency_key: str | None = None
     idempotency_key: str | None = None
-    policy: Policy = DEFAULT_POLICY
+    policy: Policy = Field(default_factory=lambda: DEFAULT_POLICY)
 
     def command(self, body_digest: str | None) -> SubmitCommand:
         """The submission as the domain knows it."""
