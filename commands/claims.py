@@ -19,6 +19,7 @@ from domain.claiming import Grant, LabelsMissing, bind, cancel_reservation
 from domain.claiming import claim as claimed
 from domain.decider import Draft
 from domain.lease import Held, LeaseHeld, ReservationLost, Reserved
+from domain.queue import queue_stream
 from domain.refusal import InvalidCommand, Refusal
 from domain.run_facts import Work
 from domain.standing import Standing
@@ -119,9 +120,16 @@ def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picks: Picks, now: Momen
             _pass_over(desk, picks, run_id, refusal)
             continue
         entries.extend(entries_of(draft.entries, run_id))
-        guards.append(standing.versions)
+        guards += [standing.versions, _limits_read(desk, standing)]
         claims.append(_shown(desk, standing, draft))
     return Decision(entries, merged(guards), {"claims": claims})
+
+
+def _limits_read(desk: Desk, standing: Standing) -> dict[str, int]:
+    """The queue whose limits the grant was held against: lowered meanwhile, they are held against it again."""
+    wish = standing.known.submission
+    stream = queue_stream(wish.tenant, wish.queue)
+    return {stream: desk.journal.streams.load(stream).version}
 
 
 def _pass_over(desk: Desk, picks: Picks, run_id: str, refusal: Refusal) -> None:
@@ -203,7 +211,8 @@ async def claim_run(desk: Desk, caller: Caller, run_id: str, worker_id: str) -> 
         card = desk.live.cards[run_id]
         desk.live.limits.refuse_one_more(card, key, _slots(worker))
         picks.earmark(card)
-        guards = merged([standing.versions, {worker_stream(caller.tenant, worker_id): worker.version}])
+        read = {worker_stream(caller.tenant, worker_id): worker.version}
+        guards = merged([standing.versions, read, _limits_read(desk, standing)])
         return Decision(entries_of(draft.entries, run_id), guards, _shown(desk, standing, draft))
 
     return await grant(desk, caller, key, (run_id,), decide)

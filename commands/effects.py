@@ -71,7 +71,7 @@ async def reconcile_effect(
     def decision(now: Moment) -> Decision[dict[str, Any]]:
         standing = desk.standing(caller, run_id)
         if by_worker:
-            _require_holder(desk, caller, standing, fence)
+            _require_holder(desk, caller, standing, fence, key)
         else:
             _require_leader(desk, caller, standing)
         facts = reconcile(standing.effects, key, resolution, outcome, caller.principal)
@@ -82,9 +82,11 @@ async def reconcile_effect(
     return await desk.execute(caller, (run_id,), decision)
 
 
-def _require_holder(desk: Desk, caller: Caller, standing: Standing, fence: int | None) -> None:
-    presented = desk.presented(caller, fence)
-    if not late_holder(standing, presented):
+def _require_holder(desk: Desk, caller: Caller, standing: Standing, fence: int | None, key: str) -> None:
+    """The holder reconciles any effect of its run, the late holder only those that its own fence began."""
+    presented, effect = desk.presented(caller, fence), standing.effects.effects.get(key)
+    its_own = effect is None or effect.fence == fence
+    if not (late_holder(standing, presented) and its_own):
         holder(standing, presented)
 
 

@@ -50,11 +50,11 @@ class Grant(NamedTuple):
     slice_mono: float | None
 
 
-class Quarantined(NamedTuple):
-    """A worker that is granted nothing but a probing run: until when, and the leases that it had before."""
+class Quarantined(msgspec.Struct):
+    """A quarantine in force: until when, and the probing run that was granted since, with its fence."""
 
     until: str
-    before: frozenset[tuple[str, int]]
+    probe: tuple[str, int] | None = None
 
 
 def card_of(fact: RunSubmitted, position: int) -> Card:

@@ -233,9 +233,13 @@ class Live:
 
     def _lease(self, run_id: str, fact: LeaseFact, at: Moment) -> None:
         match fact:
-            case FenceBumped() | LeaseBound():
+            case FenceBumped():
+                self._note_probe(run_id, fact)
+                self._granted(run_id, fact, at)
+            case LeaseBound():
                 self._granted(run_id, fact, at)
             case LeaseReserved():
+                self._note_probe(run_id, fact)
                 self._taken(run_id, fact.worker)
                 self.reservations[fact.token] = run_id
                 self._tokens[run_id] = fact.token
@@ -366,9 +370,8 @@ class Live:
                 assert_never(fact)
 
     def _quarantine(self, worker: WorkerKey, fact: WorkerQuarantined, at: Moment) -> None:
-        held = [(run_id, self._held[run_id].fence) for run_id in self.limits.held_by(worker) if run_id in self._held]
         until = fact.until.isoformat()
-        self.quarantined[worker] = Quarantined(until, frozenset(held))
+        self.quarantined[worker] = Quarantined(until)
         self.cooled.discard(worker)
         self.remind("quarantine", at.mono + (fact.until - at.wall).total_seconds(), worker, until)
         self.bells.ring_worker(worker)
@@ -376,7 +379,13 @@ class Live:
     def is_probe(self, worker: WorkerKey, run_id: str, fence: int) -> bool:
         """Whether this lease of a quarantined worker is its probing run: granted since it was quarantined."""
         quarantined = self.quarantined.get(worker)
-        return quarantined is not None and (run_id, fence) not in quarantined.before
+        return quarantined is not None and quarantined.probe == (run_id, fence)
+
+    def _note_probe(self, run_id: str, fact: FenceBumped | LeaseReserved) -> None:
+        card = self.cards.get(run_id)
+        quarantined = None if card is None else self.quarantined.get((card.queue[0], fact.worker))
+        if quarantined is not None:
+            quarantined.probe = (run_id, fact.fence)
 
     def _queue(self, tenant: str, fact: QueueConfigured) -> None:
         self.limits.configure(tenant, fact)
