@@ -6,8 +6,11 @@ outside, as a list of what is allowed, because a list of what is forbidden is ne
 
 import ast
 import tomllib
+from collections.abc import Iterator
 
-from tests.architecture.sources import CLIENT, PRODUCTION, ROOMS, ROOT, modules
+import pytest
+
+from tests.architecture.sources import CLIENT, PRODUCTION, ROOMS, ROOT, dotted, modules
 
 PURE = {
     "abc", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "functools", "hashlib", "heapq",
@@ -48,6 +51,35 @@ def test_every_room_is_in_the_contract_of_the_arrows() -> None:
 
     assert sorted(ROOMS) == sorted(listed)
     assert set(ROOMS) < set(configuration["root_packages"])
+
+
+@pytest.mark.origin("D34")
+def test_no_room_but_the_journal_names_a_backend() -> None:
+    backends = {"SQLiteStore", "MemoryStore"}
+    naming = {module.path.split("/")[0] for module in modules(*ROOMS) if backends & set(_mentioned(module.tree))}
+
+    assert {"journal"} == naming
+
+
+@pytest.mark.origin("D34")
+def test_a_lease_is_granted_in_one_place_only() -> None:
+    grants = {"FenceBumped", "LeaseReserved", "LeaseBound"}
+    granting = {
+        module.path
+        for module in modules(*ROOMS)
+        for call in ast.walk(module.tree)
+        if isinstance(call, ast.Call) and dotted(call.func).split(".")[-1] in grants and (call.keywords or call.args)
+    }
+
+    assert {"domain/claiming.py"} == granting
+
+
+def _mentioned(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
 
 
 def _imports(*folders: str) -> list[tuple[str, str]]:
