@@ -7,13 +7,11 @@ environment and the two ways of installing it (editable, and as wheels) carry th
 import importlib.metadata
 import re
 import tomllib
-from fnmatch import fnmatch
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from setuptools import find_packages
 
 from tests.architecture.sources import ROOMS, ROOT
 
@@ -28,14 +26,6 @@ def test_no_other_distribution_provides_the_name_of_a_room() -> None:
     foreign = {room: set(providers.get(room, [])) - {"jackline-server"} for room in ROOMS}
 
     assert {} == {room: others for room, others in foreign.items() if others}
-
-
-def test_a_wheel_of_the_service_carries_the_rooms_and_nothing_else() -> None:
-    found = SERVICE["tool"]["setuptools"]["packages"]["find"]
-    packages = find_packages(where=str(ROOT), include=found["include"])
-
-    assert set(ROOMS) == {package.split(".")[0] for package in packages}
-    assert not [package for package in packages if fnmatch(package, "*tests*")]
 
 
 def test_the_one_console_script_is_the_clients() -> None:
