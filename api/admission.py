@@ -10,6 +10,7 @@ refused.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -33,6 +34,7 @@ KNOWN_MAX = 10_000
 IDEMPOTENCY_KEY_MAX_CHARS = 255
 
 _BEARER = "bearer "
+_TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -86,7 +88,7 @@ class Gate:
         return entry
 
     def _by_key(self, shown: bytes, now: datetime) -> Entry | None:
-        """The entry of the key in this header. What is remembered is found by digest, and is still asked for its end."""
+        """The entry of the key in this header; one that was checked before is found by digest, and asked for its end."""
         digest = hashlib.sha256(shown).digest()
         entry = self._known.get(digest)
         if entry is not None:
@@ -120,6 +122,8 @@ def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, by
     """The principal with what this one request adds to it: its command id, the digest of its body, its trace."""
     shown = headers.get(b"idempotency-key")
     trace = headers.get(b"traceparent")
+    if trace is not None and not _TRACE.fullmatch(trace):
+        trace = None
     if shown is None and trace is None:
         return entry.caller
     caller = entry.caller
@@ -138,7 +142,7 @@ def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, by
         workers=caller.workers,
         command_id=command_id,
         request_digest=digest,
-        traceparent=None if trace is None else trace.decode("latin-1")[:64],
+        traceparent=None if trace is None else trace.decode(),
     )
 
 
