@@ -88,7 +88,7 @@ class Gate:
         return entry
 
     def _by_key(self, shown: bytes, now: datetime) -> Entry | None:
-        """The entry of the key in this header; one that was checked before is found by digest, and asked for its end."""
+        """The entry of this header's key; one that was checked before is found by digest, and asked for its end."""
         digest = hashlib.sha256(shown).digest()
         entry = self._known.get(digest)
         if entry is not None:
