@@ -291,6 +291,36 @@ async def test_a_claim_that_waits_for_a_worker_that_was_detached_is_granted_noth
     assert "queued" == (await service.ok("GET", f"/v1/runs/{run_id}"))["state"]
 
 
+@pytest.mark.origin("R28", "D33")
+async def test_a_detachment_that_cannot_be_recorded_still_gives_up_the_claims_and_is_kept_in_health(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        message = "the disk is gone"
+        raise OSError(message)
+
+    monkeypatch.setattr("commands.workers.detached", broken)
+    service = workers.service
+    await service.ok("PUT", "/v1/workers/w1", {})
+    async with workers() as socket:
+        await Worker(socket).say(seq=1, leases=[])
+        waiting = asyncio.ensure_future(service.ok("POST", "/v1/claims", {"worker_id": "w1", "wait_s": 30}))
+
+        async def joined() -> bool:
+            return len(service.node.desk.live.bells) == 1
+
+        await eventually(joined, what="the claim to wait")
+        Worker(socket).drop()
+        answer = await waiting
+
+    async def noted() -> bool:
+        return service.node.health.first_error is not None
+
+    await eventually(noted, what="the failure to be kept")
+    assert [] == answer["claims"]
+    assert "the disk is gone" in (await service.ok("GET", "/healthz"))["first_error"]
+
+
 async def test_a_path_that_is_nowhere_is_refused_before_the_handshake(workers: Workers) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with connect(f"{workers.url.replace('http', 'ws')}/v1/nowhere", proxy=None):

@@ -79,7 +79,7 @@ async def test_the_journal_says_what_it_is_where_it_stands_and_when_it_last_wrot
     assert after["last_append_at"] is not None
 
 
-@pytest.mark.origin("D11")
+@pytest.mark.origin("D11", "D33")
 async def test_the_first_error_stays_until_somebody_has_seen_it(service: Service) -> None:
     service.node.health.note("the first")
     service.node.health.note("the second")

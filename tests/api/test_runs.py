@@ -287,6 +287,23 @@ async def test_a_command_against_a_run_that_ended_otherwise_names_how_it_ended(s
     assert (409, "run_settled", "cancelled") == (refusal["status"], refusal["code"], refusal["state"])
 
 
+@pytest.mark.origin("A39")
+@pytest.mark.parametrize("role", ["leader", "worker", "reader", "operator"])
+async def test_reads_are_open_to_every_role_of_the_tenant_and_writes_are_for_the_owner(
+    service: Service, role: str
+) -> None:
+    run_id = await service.held("w1", leader_id="lead")
+    key = service.made_key(role)
+    bound = service.made_key(role, leader_ids=["other"], worker_ids=["other"])
+
+    for path in ("", "/facts", "/effects", "/why"):
+        await service.ok("GET", f"{SUBMIT}/{run_id}{path}", key=key)
+    for verb, body in (("close", {"fence": 1, "outcome": "succeeded"}), ("verdict", {"verdict": "succeeded"})):
+        await service.refused("POST", f"{SUBMIT}/{run_id}/{verb}", body, key=bound)
+
+    assert "running" == (await service.ok("GET", f"{SUBMIT}/{run_id}"))["state"]
+
+
 async def test_a_leader_bound_to_its_ids_sees_and_steers_their_runs_and_no_others(service: Service) -> None:
     mine, foreign = await service.submitted(leader_id="me"), await service.submitted(leader_id="you")
     key = service.made_key("leader", leader_ids=["me"])
@@ -337,6 +354,7 @@ async def test_facts_are_paged_in_order(service: Service) -> None:
     assert rest["next_after"] is None
 
 
+@pytest.mark.origin("H17")
 async def test_why_is_answered_in_every_state_that_a_run_can_be_in_here(service: Service) -> None:
     queued, running, parked = await service.submitted(), await service.held(), await service.held()
     await service.ok("POST", f"{SUBMIT}/{parked}/park", {"fence": 1, "kind": "waiting_input", "question": 1})

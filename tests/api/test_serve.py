@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import sqlite3
@@ -25,7 +26,9 @@ READY = "jackline ready on "
 class Process:
     """One `jackline serve`, and what it says."""
 
-    def __init__(self, script: Path, data_dir: Path, *options: str, **environ: str) -> None:
+    def __init__(
+        self, script: Path, data_dir: Path, *options: str, file_bytes: int | None = None, **environ: str
+    ) -> None:
         self.data_dir = data_dir
         self.said = data_dir.with_name(f"{data_dir.name}.said")
         with self.said.open("wb") as said:
@@ -33,6 +36,7 @@ class Process:
                 [script, "serve", "--data-dir", str(data_dir), "--port", "0", *options],
                 stderr=said,
                 env={**os.environ, **environ},
+                preexec_fn=None if file_bytes is None else lambda: _bound_files(file_bytes),
             )
 
     @property
@@ -68,8 +72,8 @@ class Process:
 def serve(jackline_script: Path, data_dir: Path) -> Iterator[Any]:
     with contextlib.ExitStack() as ends:
 
-        def start(*options: str, place: Path | None = None, **environ: str) -> Process:
-            process = Process(jackline_script, place or data_dir / "service", *options, **environ)
+        def start(*options: str, place: Path | None = None, **more: Any) -> Process:
+            process = Process(jackline_script, place or data_dir / "service", *options, **more)
             ends.callback(process.child.wait, 20)
             ends.callback(process.child.kill)
             return process
@@ -234,6 +238,31 @@ def test_a_journal_that_was_cut_off_is_damaged_and_verify_says_so_too(
     assert cut[1]["problem"]
 
 
+@pytest.mark.origin("K12")
+def test_a_full_disk_grants_and_acknowledges_nothing_more_and_loses_nothing(serve: Any) -> None:
+    full = serve(file_bytes=2_000_000)
+    acknowledged: list[str] = []
+    with full.ready() as http:
+        http.put("/v1/workers/w1", json={"slots": 10})
+        while (answer := http.post("/v1/runs", json={"payload": "x" * 100_000})).status_code == 201:
+            acknowledged.append(answer.json()["run_id"])
+            assert len(acknowledged) < 100, "the disk never became full"
+        claim = http.post("/v1/claims", json={"worker_id": "w1"})
+        shown = http.get(f"/v1/runs/{acknowledged[0]}")
+        health = http.get("/healthz").json()
+    full.stopped()
+    freed = serve()
+    with freed.ready() as http:
+        states = {http.get(f"/v1/runs/{run_id}").json()["state"] for run_id in acknowledged}
+        after = http.post("/v1/runs", json={}).status_code
+
+    assert [503, 503, 200] == [answer.status_code, claim.status_code, shown.status_code]
+    assert "outcome_unknown" == answer.json()["code"]
+    assert "1" == answer.headers["retry-after"]
+    assert "error" == health["status"]
+    assert ({"queued"}, 201) == (states, after)
+
+
 def test_the_journal_is_verified_beside_a_running_service(serve: Any, jackline_script: Path) -> None:
     process = serve()
     with process.ready() as http:
@@ -275,6 +304,12 @@ def test_a_read_model_that_does_not_exist_is_named(jackline_script: Path, data_d
 
     assert 2 == done.returncode
     assert "'stars'" in done.stderr
+
+
+def _bound_files(size: int) -> None:
+    """Let no file grow beyond this, as a full disk would; a write beyond is an error and not the end."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def _verified(script: Path, data_dir: Path) -> tuple[int, dict[str, Any]]:
