@@ -13,7 +13,9 @@ both row by row (``comparing``).
 
 import contextlib
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from domain.values import Value
@@ -42,6 +44,9 @@ NAMES = (NAME,)
 
 NEAR = 500
 """Facts left to fold when a rebuild takes over; they are folded while nobody else writes."""
+
+PORTIONS_WAITING = 2
+"""Portions of rows that wait to be written while the fold goes on; more would only take memory."""
 
 Progress = Callable[[str, int, int], None]
 """Told the read model's name, facts folded, and facts to fold; the last call has both equal."""
@@ -92,23 +97,51 @@ def _rebuild(database: Database, source: Source, report: Callable[[int, int], No
         before = tracked(connection, NAME)
     build = 1 if before is None else before.build + 1
 
-    def beside(changes: Sequence[Change]) -> None:
-        with database.writing() as connection:
-            runs_fold.write(connection, changes, NEXT)
-
-    refolding = Refolding(source, beside)
-    refolding.advance(source.load_tail().position, report)
-    refolding.finish()
+    with Beside(database) as beside:
+        refolding = Refolding(source, beside.write)
+        refolding.advance(source.load_tail().position, report)
+        refolding.finish()
     with database.writing() as connection:
         create_indexes(connection, TABLES, NEXT, build)
     while (tail := source.load_tail().position) - refolding.position > NEAR:
-        refolding.advance(tail, report)
-        refolding.finish()
+        with Beside(database) as beside:
+            refolding.sink = beside.write
+            refolding.advance(tail, report)
+            refolding.finish()
     with database.writing() as connection:
         taken_over = _take_over(connection, refolding, source, build)
     with database.writing() as connection:
         drop_tables(connection, TABLES, OLD)
     return taken_over
+
+
+class Beside:
+    """Writes into the tables beside the live ones, in a thread of its own while the next portion is folded."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rebuild-write")
+        self._waiting: deque[Future[None]] = deque()
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Have these changes written; returns while at most ``PORTIONS_WAITING`` are still to be."""
+        self._waiting.append(self._thread.submit(self._write, changes))
+        while len(self._waiting) > PORTIONS_WAITING:
+            self._waiting.popleft().result()
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        with self._database.writing() as connection:
+            runs_fold.write(connection, changes, NEXT)
+
+    def __enter__(self) -> "Beside":
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Return when everything is written; what could not be written is raised."""
+        self._thread.shutdown(wait=True, cancel_futures=error is not None)
+        if error is None:
+            for written in self._waiting:
+                written.result()
 
 
 def _take_over(connection: sqlite3.Connection, refolding: Refolding, source: Source, build: int) -> Tracked:

@@ -24,7 +24,7 @@ from domain.standing import lease_stream
 from domain.values import EPOCH
 from journal.mapper import Recorded
 from projections.document import document
-from projections.stored.database import Listed, Table, named
+from projections.stored.database import Listed, Table, insert, named
 
 NAME = "runs"
 VERSION = 1
@@ -72,14 +72,14 @@ LISTED = (
 )
 """Everything that the model knows, row by row, runs in the order of their ids: what its digest is taken over."""
 
-_INSERT = "INSERT OR REPLACE INTO runs~ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT OR REPLACE INTO runs~ VALUES "
 _UPDATE = (
     "UPDATE runs~ SET state = ?, owner = ?, due_at = ?, settled_at = ?, fence = ?, position = ?, document = ? "
     "WHERE run_id = ?"
 )
 _TOUCH = "UPDATE runs~ SET position = max(position, ?) WHERE run_id = ?"
-_TAG = "INSERT OR IGNORE INTO runs_tags~ VALUES (?, ?, ?)"
-_PAYLOAD = "INSERT OR IGNORE INTO runs_payloads~ VALUES (?, ?, ?)"
+_TAG = "INSERT OR IGNORE INTO runs_tags~ VALUES "
+_PAYLOAD = "INSERT OR IGNORE INTO runs_payloads~ VALUES "
 
 
 class Born(NamedTuple):
@@ -274,9 +274,9 @@ def microseconds(instant: datetime | None) -> int:
 def write(connection: sqlite3.Connection, changes: Sequence[Change], suffix: str = "") -> None:
     """Write these changes into the model's tables, in the caller's transaction."""
     born = [change for change in changes if isinstance(change, Born)]
-    connection.executemany(named(_INSERT, suffix), [row.columns for row in born])
-    connection.executemany(named(_TAG, suffix), [tag for row in born for tag in row.tags])
-    connection.executemany(named(_PAYLOAD, suffix), [row.payload for row in born if row.payload is not None])
+    insert(connection, named(_INSERT, suffix), [row.columns for row in born])
+    insert(connection, named(_TAG, suffix), [tag for row in born for tag in row.tags])
+    insert(connection, named(_PAYLOAD, suffix), [row.payload for row in born if row.payload is not None])
     changed = [change.columns for change in changes if isinstance(change, Changed)]
     connection.executemany(named(_UPDATE, suffix), changed)
     connection.executemany(named(_TOUCH, suffix), [change for change in changes if isinstance(change, Touch)])
