@@ -116,9 +116,7 @@ def _renewed(desk: Desk, lessee: Lessee, lease: Held, now: Moment, asked: list[d
     }
 
 
-def _sliced(
-    lessee: Lessee, lease: Held, mark: LeaseMark, now: Moment, asked: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _sliced(lessee: Lessee, lease: Held, mark: LeaseMark, now: Moment, asked: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "run_id": lessee.run_id,
         "fence": lessee.fence,

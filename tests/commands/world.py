@@ -12,7 +12,7 @@ process has died.
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -118,7 +118,7 @@ class World:
         """What the worker is granted by queue."""
         asked = claims.Ask(worker_id=worker_id, queues=queues or ("default",), **ask)
         done = await claims.claim(self.desk, caller, asked)
-        return list(done.answer["claims"])
+        return list(plain(done.answer["claims"]))
 
     async def claimed(self, worker_id: str = "w1", *queues: str, **ask: Any) -> Shown:
         """The one run that the worker is granted by queue."""
@@ -128,7 +128,7 @@ class World:
 
     async def claim_run(self, run_id: str, worker_id: str = "w1", caller: Caller = ADMIN) -> Shown:
         """What the worker is granted by id."""
-        return (await claims.claim_run(self.desk, caller, run_id, worker_id)).answer
+        return dict(plain((await claims.claim_run(self.desk, caller, run_id, worker_id)).answer))
 
     async def held(self, worker_id: str = "w1", **wish: Any) -> tuple[str, int]:
         """A new run that the worker holds, and its fence; registers the worker when it is unknown."""
@@ -140,7 +140,7 @@ class World:
     async def beat(self, worker_id: str, *leases: tuple[str, int], caller: Caller = ADMIN) -> list[Shown]:
         """What a heartbeat is answered, lease by lease."""
         listed = [holding.Lessee(run_id, fence) for run_id, fence in leases]
-        return await holding.heartbeat(self.desk, caller, worker_id, listed)
+        return list(plain(await holding.heartbeat(self.desk, caller, worker_id, listed)))
 
     async def beats(self, worker_id: str, run_id: str, fence: int) -> Shown:
         """What a heartbeat with one lease is answered."""
@@ -152,7 +152,7 @@ class World:
     ) -> Shown:
         """The run after its close."""
         caller = close.pop("caller", ADMIN)
-        return (await ending.close(self.desk, caller, closing(run_id, fence, outcome, **close))).answer
+        return dict(plain((await ending.close(self.desk, caller, closing(run_id, fence, outcome, **close))).answer))
 
     async def output(self, run_id: str, fence: int | None, seq: int, data: str, caller: Caller = ADMIN) -> None:
         """A piece of output on ``stdout``."""
@@ -196,7 +196,7 @@ class World:
         for _ in range(50):
             await asyncio.sleep(0)
 
-    async def refused_or(self, doing: Coroutine[Any, Any, T]) -> T | Exception:
+    async def refused_or(self, doing: Awaitable[T]) -> T | Exception:
         """The answer, or whatever was raised instead."""
         try:
             return await doing
