@@ -2,7 +2,7 @@
 
 Three kinds, never mixed. A *refusal* says no and changed nothing (``IdempotencyMismatch``). An *unavailability* says
 "not now" or "unknown", carries ``retry_after_s`` in seconds, and is safe to retry under the same command id
-(``JournalBusy``, ``JournalContended``, ``JournalClosed``, ``OutcomeUnknown``). A *fault* is about the files themselves
+(``JournalBusy``, ``JournalContended``, ``JournalClosed``, ``OutcomeUnknown``, ``UnreadableStorage``). A *fault* is about the files themselves
 and ends the start of the service, or names a position in them (``DataDirBusy``, ``JournalDamaged``, ...).
 
 Inside the room two more travel between the writer and ``execute``: ``StaleRead`` and ``CommandRecorded``; both are
@@ -152,13 +152,13 @@ class UndecodableFact(JournalError):
         )
 
 
-class UnreadableStorage(JournalError):
-    """Storage could not give what it holds."""
+class UnreadableStorage(Unavailable):
+    """Storage could not give what it holds; nothing was appended."""
 
     code = "storage_unreadable"
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"it cannot be read from storage ({problem})", "restore a backup", problem=problem)
+        super().__init__(f"the journal cannot be read from storage ({problem})", 1, problem=problem)
 
 
 class DataDirBusy(JournalError):

@@ -157,7 +157,7 @@ class FactMapper(Mapper[str]):
         ))
 
 
-def projector(evolve: Callable[[S, Any], S], initial: S) -> Callable[[S | None, Iterable[Any]], S | None]:
+def projector(evolve: Callable[[S, Any], S], initial: S) -> Callable[[Any, Iterable[Any]], Any]:
     """A ``projector_func`` for the library's repository that folds recorded facts; None for a stream without facts."""
 
     def project(state: S | None, events: Iterable[Any]) -> S | None:

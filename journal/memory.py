@@ -142,7 +142,7 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
     def stream(self, name: str) -> list[Recorded]:
         """All facts of a stream, in order."""
         index = self._stored_events_index[name] if name in self._heads else {}
-        return [self.codec.recorded(self._rows[place]) for place in index.values()]
+        return [self.codec.recorded(self._rows[place]) for place in list(index.values())]
 
     def stored_at(self, stream: str, version: int) -> tuple[int, bytes] | None:
         """The position and the bytes of one fact; None when there is none."""

@@ -72,10 +72,10 @@ class Pending:
             row, (fact, meta) = self.rows[0], self.facts[0]
             self.stored = (Recorded(position, row[0], row[1], row[2], fact, meta),)
         else:
-            self.stored = [
+            self.stored = tuple(
                 Recorded(position + index, row[0], row[1], row[2], fact, meta)
                 for index, (row, (fact, meta)) in enumerate(zip(self.rows, self.facts, strict=True))
-            ]
+            )
         return self.stored
 
 

@@ -183,13 +183,19 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def append(self, batch: Batch) -> None:
         """Make the batch durable as it was made up."""
-        with self.datastore.transaction(commit=True) as c:
-            self._insert_events(c, (), batch=batch)
+        try:
+            with self.datastore.transaction(commit=True) as c:
+                self._insert_events(c, (), batch=batch)
+        except IntegrityError:
+            with self.datastore.transaction(commit=False) as c:
+                self._require_place(c, batch.before)
+            raise
         self.tail = self.expected
 
     def append_each(self, pendings: Sequence[Pending]) -> None:
         """Make durable together those whose guards hold and that contradict nothing; set ``error`` of the rest."""
         with self.datastore.transaction(commit=True) as c:
+            self._require_place(c, self.tail)
             self.expected = self.tail
             for pending in pendings:
                 c.execute("SAVEPOINT decision")
@@ -215,7 +221,9 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             insert_facts(c, batch.parameters)
         c.execute(_MOVE_TAIL, (*batch.after, self.epoch, *batch.before, batch.before.position))
         if c.sqlite_cursor.rowcount != 1:
-            raise self._why_not_moved(c, batch)
+            self._require_place(c, batch.before)
+            message = "a version follows one that is not recorded"
+            raise IntegrityError(message)
         for pending in batch.accepted:
             if pending.command is not None:
                 command_id, request_digest, answer = pending.command
@@ -225,14 +233,14 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
                 write_registers(c, pending.writes)
         return range(batch.before.position + 1, batch.after.position + 1)
 
-    def _why_not_moved(self, c: SQLiteCursor, batch: Batch) -> Exception:
-        c.execute("SELECT epoch, position FROM tail")
-        epoch, position = c.fetchone() or ("none", 0)
+    def _require_place(self, c: SQLiteCursor, before: Tail) -> None:
+        c.execute("SELECT epoch, position, hash FROM tail")
+        epoch, position, digest = c.fetchone() or ("none", 0, b"")
         if epoch != self.epoch:
-            return EpochChanged(self.epoch, epoch)
-        if position != batch.before.position:
-            return OperationalError(f"the journal ends at {position}, and {batch.before.position} was expected")
-        return IntegrityError("a version follows one that is not recorded")
+            raise EpochChanged(self.epoch, epoch)
+        if (position, digest) != before:
+            message = f"the journal ends at {position}, and {before.position} was expected"
+            raise OperationalError(message)
 
     def _head(self, c: SQLiteCursor, stream: str) -> int:
         c.execute(_HEAD, (stream,))
