@@ -13,6 +13,7 @@ Whatever keeps the service from starting is one line with the values and the rem
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -37,6 +38,9 @@ from journal.lock import DirLock
 KEEP_ALIVE_S = 75
 STREAMS_END_S = 1.0
 BACKLOG = 2_048
+
+GC_THRESHOLDS = (20_000, 20, 100)
+"""Almost everything that the service keeps is immutable and lives long: looking for cycles less often costs nothing."""
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +164,9 @@ class _Service:
             await asyncio.wait({booting, stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
             if booting.done():
                 booting.result()
+                gc.collect()
+                gc.freeze()
+                gc.set_threshold(*GC_THRESHOLDS)
                 self._announce()
                 await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

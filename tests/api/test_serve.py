@@ -144,6 +144,16 @@ def test_a_claim_that_waits_is_answered_when_the_service_stops(serve: Any) -> No
     assert b'"claims":[]' in answer
 
 
+def test_a_client_that_stalls_in_the_middle_of_a_request_does_not_hold_up_the_end(serve: Any) -> None:
+    process = serve(JACKLINE_DRAIN_S="0.5")
+    with process.ready() as http, socket.create_connection((http.base_url.host, http.base_url.port)) as line:
+        head = f"POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: {http.headers['authorization']}\r\n"
+        line.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        http.get("/livez")
+
+        assert 0 == process.stopped()
+
+
 @pytest.mark.origin("A45")
 def test_a_second_service_on_the_same_directory_is_refused_with_the_pid_of_the_first(serve: Any) -> None:
     first = serve()
