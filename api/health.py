@@ -15,7 +15,7 @@ from typing import Any
 
 from api.problems import Problem, problem_of
 from domain.lease import FenceLost
-from journal.errors import JournalClosed, OutcomeUnknown
+from journal.errors import JournalClosed, OutcomeUnknown, UnreadableStorage
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Health:
         if isinstance(error, FenceLost):
             self.refused_stale[route] += 1
         problem = problem_of(error)
-        if isinstance(error, OutcomeUnknown):
+        if isinstance(error, OutcomeUnknown | UnreadableStorage):
             self.storage_down = f"{route}: {error}"
             self.note(self.storage_down)
         elif problem.status == 500 and not isinstance(error, JournalClosed):

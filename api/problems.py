@@ -56,6 +56,8 @@ STATUS: Mapping[str, int] = {
     "journal_contended": 503,
     "journal_closed": 503,
     "outcome_unknown": 503,
+    "storage_unreadable": 503,
+    "projections_busy": 503,
 }
 """Code to HTTP status, for everything that can be sent."""
 

@@ -9,8 +9,6 @@ from domain.lease import FenceLost, LeaseHeld
 from domain.refusal import Refusal
 from journal.errors import EpochChanged, JournalBusy, OutcomeUnknown, Unavailable
 
-WITHIN = {"journal_unavailable", "projections_busy"}
-
 
 def kinds(base: type[Exception]) -> Iterator[type[Exception]]:
     for kind in base.__subclasses__():
@@ -28,7 +26,7 @@ def test_every_refusal_has_a_status() -> None:
 def test_every_unavailability_that_a_command_can_meet_has_a_status() -> None:
     codes = {kind.code for kind in kinds(Unavailable)}  # type: ignore[attr-defined]
 
-    assert set() == codes - set(STATUS) - WITHIN
+    assert set() == codes - set(STATUS)
 
 
 def test_a_refusal_carries_its_own_fields_beside_the_common_members() -> None:

@@ -14,7 +14,7 @@ from api.streams import frame
 from tests.api.service import Service, listening, running
 from tests.waiting import eventually
 
-EVENTS = {"Accept": "text/event-stream"}
+STREAM = {"Accept": "text/event-stream"}
 
 
 class Reader:
@@ -54,7 +54,7 @@ class Listening:
 
     @asynccontextmanager
     async def stream(self, path: str, **headers: str) -> AsyncIterator[Reader]:
-        head = {**EVENTS, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        head = {**STREAM, **{name.replace("_", "-"): value for name, value in headers.items()}}
         async with self.http.stream("GET", path, headers=head) as response:
             yield Reader(response)
 
@@ -121,7 +121,7 @@ async def test_output_is_followed_and_ends_once_the_run_has_ended_and_everything
 async def test_a_place_that_is_no_place_in_the_stream_is_refused(there: Listening, path: str, last: str) -> None:
     run_id = await there.service.submitted()
 
-    answer = await there.http.get(f"/v1/runs/{run_id}/{path}", headers={**EVENTS, "Last-Event-ID": last})
+    answer = await there.http.get(f"/v1/runs/{run_id}/{path}", headers={**STREAM, "Last-Event-ID": last})
 
     assert (422, "invalid", "Last-Event-ID") == (answer.status_code, answer.json()["code"], answer.json()["field"])
 
@@ -148,9 +148,9 @@ async def test_a_browser_follows_with_a_ticket_that_is_good_once(there: Listenin
     ticket = (await there.service.ok("POST", "/v1/tickets"))["ticket"]
     path = f"/v1/runs/{run_id}/facts?ticket={ticket}"
     async with httpx.AsyncClient(base_url=str(there.http.base_url)) as browser:
-        async with browser.stream("GET", path, headers=EVENTS) as response:
+        async with browser.stream("GET", path, headers=STREAM) as response:
             followed = await Reader(response).frames(1)
-        again = await browser.get(path, headers=EVENTS)
+        again = await browser.get(path, headers=STREAM)
 
     assert ["run.submitted.v1"] == [each["event"] for each in followed]
     assert 401 == again.status_code
@@ -199,7 +199,7 @@ async def test_one_stream_too_many_is_refused(data_dir: Path) -> None:
         run_id = await service.submitted()
         async with there.stream(f"/v1/runs/{run_id}/facts") as reader:
             await reader.frames(1)
-            answer = await there.http.get(f"/v1/runs/{run_id}/facts", headers=EVENTS)
+            answer = await there.http.get(f"/v1/runs/{run_id}/facts", headers=STREAM)
         await there.http.aclose()
 
     assert (503, "too_many_streams") == (answer.status_code, answer.json()["code"])
@@ -226,7 +226,7 @@ async def test_a_slow_reader_holds_up_nobody_and_costs_one_batch(there: Listenin
     run_id = await service.held()
     path = f"/v1/runs/{run_id}"
     data = "x" * 200_000
-    async with there.http.stream("GET", f"{path}/output", headers=EVENTS):
+    async with there.http.stream("GET", f"{path}/output", headers=STREAM):
         for seq in range(60):
             await service.ok("POST", f"{path}/output", {"fence": 1, "seq": seq, "data": data})
         other = await service.ok("GET", path)
