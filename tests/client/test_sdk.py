@@ -173,7 +173,6 @@ def test_refusals_come_as_their_own_classes_with_their_values(client: Client, qu
     assert "succeeded" == settled.value.state
 
 
-@pytest.mark.origin("D15")
 def test_the_same_idempotency_key_gets_the_same_receipt_and_another_body_is_refused(client: Client, queue: str) -> None:
     first = client.submit({"n": 1}, queue=queue, idempotency_key="k")
     again = client.submit({"n": 1}, queue=queue, idempotency_key="k")

@@ -1,5 +1,7 @@
 """`jackline work` against a real service: commands, their output, and how they end."""
 
+import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -8,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from jackline import Client, Run
+from jackline import Client, Fact, Run
 from jackline.models import PolicyOptions
+from jackline.worker.environment import MARK
+from jackline.worker.processes import marked
 from tests.client.serving import Service, WorkerProcess
 from tests.waiting import until
 
@@ -133,6 +137,21 @@ def test_what_a_command_leaves_running_is_ended_with_it(client: Client, submit: 
     assert not [line for line in Path("/proc").glob("[0-9]*/cmdline") if str(mark) in _cmdline(line)]
 
 
+@pytest.mark.origin("A4")
+def test_a_command_of_which_nobody_knows_how_it_ended_is_told_as_that_and_leaves_nothing(
+    client: Client, submit: Submit, hand: WorkerProcess
+) -> None:
+    run_id = shell(submit, "sleep 300 & echo up; sleep 300")
+    until(lambda: "up" in text_of(client, run_id), what="the command is up")
+    control = hand.home / "attempts" / f"{run_id}.1"
+    os.kill(json.loads((control / "keeper.json").read_text())["pid"], signal.SIGKILL)
+    closed = until(lambda: _closes(client, run_id), what="the attempt is closed")[0]
+    client.cancel(run_id)
+
+    assert "exit_unknown" == closed.data["error"]["code"]
+    assert [] == list(marked(MARK, str(control)))
+
+
 @pytest.mark.origin("A46")
 def test_a_cancelled_command_may_save_before_it_ends(client: Client, submit: Submit) -> None:
     script = """
@@ -180,7 +199,7 @@ def test_a_paused_command_is_parked_and_goes_on_from_its_partial(client: Client,
     assert ("succeeded", 5, 0) == (run.state, run.result, run.failed_attempts)
 
 
-@pytest.mark.origin("B26")
+@pytest.mark.origin("H11")
 def test_a_question_parks_the_run_and_its_answer_reaches_the_next_attempt(client: Client, submit: Submit) -> None:
     script = """
         echo before
@@ -295,6 +314,10 @@ def test_two_workers_do_not_share_a_place(shared: Service, worker: Callable[...,
 def _in_state(client: Client, run_id: str, state: str) -> Run | None:
     run = client.run(run_id)
     return run if run.state == state else None
+
+
+def _closes(client: Client, run_id: str) -> list[Fact]:
+    return [fact for fact in client.facts(run_id) if fact.topic == "run.closed.v1"]
 
 
 def _ended(worker: WorkerProcess, run_id: str, verb: str) -> bool:

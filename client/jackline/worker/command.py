@@ -29,12 +29,12 @@ from jackline.errors import JacklineError
 from jackline.models import Claim, Instruction, LeaseRef
 from jackline.worker import keeper
 from jackline.worker.endings import Circumstances, Ending, Exit, ending, no_command
-from jackline.worker.environment import environment
+from jackline.worker.environment import MARK, environment
 from jackline.worker.held import HeldLease, Loss
 from jackline.worker.log import Log
 from jackline.worker.persist import Heard, until_heard
 from jackline.worker.places import Attempt, Home
-from jackline.worker.processes import Identity
+from jackline.worker.processes import Identity, end_marked
 from jackline.worker.spool import Spool
 
 LOOK_S = 0.05  # between two looks at the keeper, and at a spool that is being written
@@ -170,6 +170,10 @@ class CommandExecution:
                 self._loss_obeyed = True
                 await self._obey_loss(self._lease.loss)
             await asyncio.sleep(LOOK_S)
+        if not (self._attempt / "exit.json").exists():
+            # The keeper was killed. The kernel ended the command with it, but not what the command had started.
+            ended = await asyncio.to_thread(end_marked, MARK, str(self._attempt.path))
+            self._shop.log("keeper_lost", run_id=self.run_id, fence=self._lease.ref.fence, processes_ended=ended)
         self._ended.set()
         exit_ = Exit.of(self._attempt.load("exit.json"))
         told = {"exit_code": exit_.exit_code, "signal": exit_.signal, "stop": exit_.stop, "killed": exit_.killed}
@@ -319,9 +323,7 @@ async def tell(shop: Shop, lease: HeldLease, last: Ending) -> bool:
         return True
     key = f"{ref.run_id}.{ref.fence}.{last.verb}"
     if last.verb == "stop-report":
-        with contextlib.suppress(JacklineError):
-            await shop.client.write(ref, last.verb, last.body, key)
-        shop.log("stop_reported", **values, **last.body)
+        await _report_stop(shop, lease, last.body, key)
         return True
     heard = await until_heard(
         last.verb,
@@ -336,6 +338,17 @@ async def tell(shop: Shop, lease: HeldLease, last: Ending) -> bool:
     elif heard is Heard.DELIVERED:
         shop.log("run_ended", **values, verb=last.verb, outcome=last.body.get("outcome"))
     return True
+
+
+async def _report_stop(shop: Shop, lease: HeldLease, body: dict[str, Any], key: str) -> None:
+    """The one report that a revoked fence is good for; under one that merely expired it is refused like the rest."""
+    values = {"run_id": lease.ref.run_id, "fence": lease.ref.fence}
+    try:
+        await shop.client.write(lease.ref, "stop-report", body, key)
+    except JacklineError:
+        shop.log("claim_lost_before_finish", **values, reason=lease.loss and lease.loss.reason)
+    else:
+        shop.log("stop_reported", **values, **body)
 
 
 def _command_of(claim: Claim, given: tuple[str, ...]) -> list[str] | None:

@@ -250,9 +250,9 @@ class Engine:
     async def _give_back(self, leases: Sequence[HeldLease], error: Exception) -> None:
         """What could not be executed for a reason of ours is somebody else's to try; the original error is kept."""
         for lease in leases:
-            self.log("handed_back", run_id=lease.ref.run_id, fence=lease.ref.fence, error=str(error) or repr(error))
             with contextlib.suppress(JacklineError):
                 await self.client.hand_back(lease.ref)
+            self.log("handed_back", run_id=lease.ref.run_id, fence=lease.ref.fence, error=str(error) or repr(error))
 
     async def _settle(self) -> None:
         """End every execution, then leave."""

@@ -42,6 +42,7 @@ class Staying:
         self._leases: list[HeldLease] = []
         self._wake = asyncio.Event()
         self._silent = False
+        self._beat_at = 0.0
         self.stream: WorkerStream | None = None
         self.register: Callable[[], Awaitable[None]] | None = None
 
@@ -49,7 +50,8 @@ class Staying:
         """Use this stream whenever it is open."""
         self.stream = stream
         stream.on_push = self.hear
-        stream.on_change = self._wake.set
+        # Opened: say so at once. Broken: renew by the other road at once, since the service now counts faster.
+        stream.on_change = lambda: self._beat_by(self._clock.now())
 
     def drop(self, lease: HeldLease) -> None:
         """The lease needs no more renewals."""
@@ -78,16 +80,25 @@ class Staying:
             else:
                 self._leases.extend(leases)
                 self.hear(renewals, asked_at)
+                # What is held now may need its next renewal sooner than an idle worker beats.
+                self._beat_by(self._clock.now() + min(lease.renew_every_s for lease in leases))
                 return
 
     async def run(self) -> None:
         """Beat until cancelled."""
         while True:
             wait_s = await self._beat()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            self._wake.clear()
+            self._beat_at = self._clock.now() + wait_s
+            while (left_s := self._beat_at - self._clock.now()) > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await self._wake.wait()
+                self._wake.clear()
+
+    def _beat_by(self, instant: float) -> None:
+        """Beat at that instant at the latest."""
+        self._beat_at = min(self._beat_at, instant)
+        self._wake.set()
 
     async def watch(self) -> None:
         """End leases whose trust has run down, until cancelled; independent of whether a beat is under way."""

@@ -43,6 +43,7 @@ class WorkerStream:
         self._socket: ClientConnection | None = None
         self._waiting: dict[int, asyncio.Future[list[Renewal]]] = {}
         self._seq = 0
+        self._told = False
         self.on_push: Callable[[list[Renewal]], None] = lambda renewals: None
         self.on_change: Callable[[], None] = lambda: None
 
@@ -57,16 +58,22 @@ class WorkerStream:
         while True:
             try:
                 async with self._connect() as socket:
-                    pauses = RECONNECT.pauses(self._clock)
+                    pauses, self._told = RECONNECT.pauses(self._clock), False
                     await self._listen(socket)
             except InvalidStatus as error:
-                self._log("stream_refused", status=error.response.status_code)
+                self._tell("stream_refused", status=error.response.status_code)
                 await asyncio.sleep(self._clock.jitter(RECONNECT.cap_s))
             except (OSError, TimeoutError, WebSocketException) as error:
-                self._log("stream_broken", error=str(error) or type(error).__name__)
+                self._tell("stream_broken", error=str(error) or type(error).__name__)
             finally:
                 self._closed()
             await asyncio.sleep(next(pauses))
+
+    def _tell(self, happening: str, **values: Any) -> None:
+        """Log once per time without a stream, not once per attempt to open it."""
+        if not self._told:
+            self._told = True
+            self._log(happening, **values)
 
     async def heartbeat(self, leases: Sequence[LeaseRef], timeout_s: float) -> list[Renewal]:
         """The service's answer about each lease, or `Unknown`."""
