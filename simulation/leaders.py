@@ -1,0 +1,140 @@
+"""Leaders of the world: they submit, answer, pause, resume, cancel, judge and try again, at the best and worst moments.
+
+They act with an operator's rights, so that one of them may also change limits and release a quarantined worker.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, Literal
+
+from commands import effects, queues, steering, submitting, workers
+from commands.desk import Caller, Desk
+from commands.submitting import Wish
+from domain.run_facts import OPEN, TERMINAL
+from domain.steering import ANSWERABLE
+from domain.submission import Policy, Submit
+from domain.values import NULL, to_json
+from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, short
+from simulation.messages import Message, Reply
+
+KEYS = (None, None, "k1", "k2")
+POLICIES = (
+    Policy(lease_ttl_s=5.0, retry_base_s=1.0),
+    Policy(lease_ttl_s=5.0, max_attempts=1),
+    Policy(lease_ttl_s=4.0, max_hold_s=6.0, retry_base_s=2.0),
+    Policy(lease_ttl_s=8.0, max_attempts=2, verdict_by="leader", retry_base_s=0.0),
+    Policy(lease_ttl_s=6.0, max_hold_s=6.0, max_attempts=1),
+)
+
+
+class Leader(Actor):
+    """Somebody who wants runs and steers them, and now and then has an operator's rights."""
+
+    def __init__(self, name: str, chooser: Chooser, told: Callable[[str], None], look: Callable[[str], str]) -> None:
+        super().__init__(Caller(principal=name, role="operator"), chooser)
+        self.name = name
+        self.runs: list[str] = []
+        self._told = told
+        self._look = look
+        self._keys = 0
+
+    def submit(self) -> Message:
+        """It wants a run, now and then under a key that it has used before."""
+        key = None
+        if self.chooser.chance(30):
+            self._keys += self.chooser.pick((0, 1))
+            key = f"key-{self._keys}"
+        command = Submit(
+            queue=self.chooser.pick(QUEUES),
+            leader_id=self.name,
+            payload=to_json({"work": 1}),
+            priority=self.chooser.pick((0, 0, 5)),
+            concurrency_key=self.chooser.pick(KEYS),
+            policy=self.chooser.pick(POLICIES),
+            body_digest=None if key is None else "same",
+        )
+        return self.message(
+            f"submits to {command.queue}{f' under {key}' if key else ''}",
+            lambda desk, caller: submitting.submit(desk, caller, Wish(command=command, key=key)),
+            self._submitted,
+        )
+
+    def retry(self) -> Message | None:
+        """It wants a run once more."""
+        return self._about("retries", submitting.retry, TERMINAL, self._submitted)
+
+    def answer(self) -> Message | None:
+        """It answers a question."""
+        yes = to_json("yes")
+        return self._about(
+            "answers", lambda desk, caller, run_id: steering.answer(desk, caller, run_id, yes), ANSWERABLE
+        )
+
+    def resume(self) -> Message | None:
+        """It ends a wait."""
+        return self._about("resumes", steering.resume, ("paused", "waiting_takeover"))
+
+    def pause(self) -> Message | None:
+        """It wants a pause."""
+        return self._about("pauses", steering.pause, ("queued", "reserved", "running"))
+
+    def cancel(self) -> Message | None:
+        """It has enough."""
+        return self._about(
+            "cancels", lambda desk, caller, run_id: steering.cancel(desk, caller, run_id, keep_workspaces=False), OPEN
+        )
+
+    def judge(self) -> Message | None:
+        """It gives its verdict."""
+        said: Literal["succeeded", "failed"] = self.chooser.pick(("succeeded", "failed"))
+        return self._about(
+            f"judges {said}",
+            lambda desk, caller, run_id: steering.verdict(desk, caller, run_id, said, NULL),
+            ("waiting_verdict",),
+        )
+
+    def reconcile(self) -> Message | None:
+        """It found out about an effect."""
+        key, found = self.chooser.pick(EFFECTS), self.chooser.pick(("done", "not_done"))
+        told: tuple[str, Any, Any] = (key, found, NULL)
+        return self._about(
+            f"found {key} {found} for",
+            lambda desk, caller, run_id: effects.reconcile_effect(desk, caller, run_id, None, told),
+            ("queued", "running", *TERMINAL),
+        )
+
+    def limit(self) -> Message:
+        """It changes the limits of a queue."""
+        queue, most = self.chooser.pick(QUEUES), self.chooser.pick((None, None, None, 2, 1, 0))
+        per_key = self.chooser.pick((1, 1, 2))
+        return self.message(
+            f"limits {queue} to {most}, {per_key} a key",
+            lambda desk, caller: queues.configure_queue(desk, caller, queue, most, per_key),
+        )
+
+    def release(self, worker_id: str) -> Message:
+        """It lets a quarantined worker go."""
+        return self.message(
+            f"releases {worker_id}", lambda desk, caller: workers.release_worker(desk, caller, worker_id)
+        )
+
+    def _about(
+        self,
+        text: str,
+        send: Callable[[Desk, Caller, str], Any],
+        meant: Collection[str],
+        heard: Callable[[Reply], None] = lambda reply: None,
+    ) -> Message | None:
+        """A message about a run: mostly one that is in a state in which it makes sense, else any."""
+        fit = [run_id for run_id in self.runs if self._look(run_id) in meant]
+        known = fit if fit and self.chooser.chance(85) else self.runs
+        if not known:
+            return None
+        run_id = self.chooser.pick(known)
+        return self.message(f"{text} {short(run_id)}", lambda desk, caller: send(desk, caller, run_id), heard)
+
+    def _submitted(self, reply: Reply) -> None:
+        if reply.refused is None and reply.answer:
+            run_id = reply.answer["run_id"]
+            if run_id not in self.runs:
+                self.runs.append(run_id)
+                self._told(run_id)

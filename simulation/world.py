@@ -1,0 +1,293 @@
+"""The world: the real application over memory, a clock that is moved by hand, and a history that believes nothing.
+
+One world is one service with its journal, over many lives: a restart opens the same journal again and replays it.
+Everything that happens is told in one line. After every step the service's own view (folded streams, live index, the
+`runs` read model) is compared with what the history made of the facts; at the end everything is let go, and nothing
+may be left.
+
+A world is deterministic: the clock is virtual, ids are counted, the event loop runs one thing at a time, and whoever
+drives it draws from a seed or from Hypothesis.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from commands.boot import open_desk
+from commands.desk import Desk, Timers
+from domain.run import Queued
+from journal.commit import Journal
+from journal.mapper import Recorded
+from journal.registers import Write
+from policies.manager import Manager
+from projections.comparing import first_difference
+from projections.live.index import Live
+from projections.refolding import Refolding
+from projections.stored import runs_fold
+from projections.stored.database import create_tables, scratch
+from projections.stored.runs_fold import RunsFold
+from simulation.clock import VirtualClock
+from simulation.history import History
+from simulation.laws import L1, L2, L9, L12, L15, LawBroken
+from simulation.messages import Message, Reply, sent
+from simulation.storage import Fault, FaultyJournal
+
+TIMERS = Timers(
+    worker_gone_s=20.0, reconnect_s=1.0, cancel_grace_s=3.0, quarantine_s=15.0, reservation_s=8.0,
+    retry_continuation_s=1.0,
+)  # fmt: skip
+WAKE_UPS = 1_000
+"""Most wake-ups of the process manager while time passes once: more means that it spins."""
+FOLLOWED = 7
+"""Runs that the incremental read model keeps folded: few, so that it has to read back."""
+
+
+class World:
+    """A service and everything that is known about it from outside."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.story: list[str] = []
+        self.history = History(lambda: self.clock.longest_s)
+        self._ids = itertools.count(1)
+        self._application = FaultyJournal(self.mint(), self.mint())
+        self._application.store.witness = self._witness
+        self.broken: LawBroken | None = None
+        self._answers: dict[str, tuple[bytes, int]] = {}
+        self._claimed: dict[tuple[str, int], str | None] = {}
+        self._model = scratch()
+        create_tables(self._model, runs_fold.TABLES, "")
+        self._fold = RunsFold(self._application.store.stream, capacity=FOLLOWED)
+        self._followed = 0
+        self.desk: Desk
+        self.manager: Manager
+
+    def mint(self) -> str:
+        """The next id."""
+        return f"{next(self._ids):032x}"
+
+    def _witness(self, facts: Sequence[Recorded], writes: Sequence[Write]) -> None:
+        """Keep the first law that a decision broke: raised here, it would only look like a broken disk."""
+        try:
+            self.history.witness(facts, writes)
+        except LawBroken as broken:
+            self.broken = self.broken or broken
+
+    def tell(self, who: str, what: str, outcome: str = "") -> None:
+        """One aligned line of the story."""
+        self.story.append(f"{self.clock.elapsed_s:10.3f}  {who:<8}  {what:<46}  {outcome}".rstrip())
+
+    async def start(self) -> None:
+        """Open the journal and start the service on it."""
+        journal = Journal(self._application, self.clock, self.mint)
+        journal.start()
+        self.desk = open_desk(journal, self.clock, self.mint, TIMERS)
+        self.manager = Manager(self.desk)
+        self.tell("service", f"ready at position {journal.position}")
+
+    async def restart(self, away_s: float = 0.0) -> None:
+        """End this life of the service, let time pass without it, and begin the next on the same journal."""
+        await self.desk.journal.drain()
+        before = shape(self.desk.live, self.history)
+        self.clock.advance(away_s)
+        self.tell("service", f"restarts after {away_s:g} s")
+        await self.start()
+        after = shape(self.desk.live, self.history)
+        if before != after:
+            raise LawBroken(L9, "the live index replayed otherwise than it was", [before, after])
+        self.check()
+
+    async def deliver(self, message: Message) -> Reply:
+        """Deliver one message; the sender hears the reply."""
+        reply = await sent(message, self.desk)
+        self.tell(message.caller.principal, message.text, reply.text)
+        self._check_reply(message, reply)
+        message.heard(reply)
+        return reply
+
+    async def deliver_together(self, messages: Sequence[Message]) -> None:
+        """Deliver messages side by side; their decisions interleave at every wait."""
+        self.tell("network", f"delivers {len(messages)} messages together")
+        await asyncio.gather(*(self.deliver(message) for message in messages))
+
+    async def crash_during(self, messages: Sequence[Message], *, lands: bool, away_s: float) -> None:
+        """Kill the service while these are under way: their appends land or do not, and nobody hears either way."""
+        self.tell(
+            "service", f"is killed under {len(messages)} messages; what was appended {'stays' if lands else 'is lost'}"
+        )
+        under_way = [asyncio.ensure_future(sent(message, self.desk)) for message in messages]
+        await asyncio.sleep(0)
+        if not lands:
+            self.fail_next("before")
+        await asyncio.gather(*under_way, return_exceptions=True)
+        self.heal()
+        for message in messages:
+            message.heard(Reply(unknown=True))
+        await self.restart(away_s)
+
+    def fail_next(self, fault: Fault) -> None:
+        """The next append fails in this way."""
+        self.tell("disk", f"fails {fault} the next append")
+        self._application.store.fault = fault
+
+    async def pass_time(self, seconds: float, *, noticed: bool = True) -> None:
+        """Let time pass; the process manager acts on time, or has not come to it yet."""
+        self.tell("clock", f"{seconds:g} s pass{'' if noticed else ' unnoticed'}")
+        until = self.clock.now.mono + seconds
+        if not noticed:
+            self.clock.advance(seconds)
+            return
+        for _ in range(WAKE_UPS):
+            await self._keep_promises()
+            left_s = until - self.clock.now.mono
+            if left_s <= 0:
+                return
+            self.clock.advance(min(left_s, max(self.manager.next_in_s(self.clock.now), 0.001)))
+        raise LawBroken(L12, f"the process manager woke up {WAKE_UPS} times in {seconds:g} s", self.story[-20:])
+
+    async def _keep_promises(self) -> None:
+        before = self.history.position
+        while await self.manager.step():
+            pass
+        if self.history.position > before:
+            self.tell("service", "keeps its promises", f"@{self.history.position}")
+
+    def heal(self) -> None:
+        """The disk is well again."""
+        self._application.store.fault = None
+
+    def set_wall(self, seconds: float) -> None:
+        """Somebody sets the wall clock."""
+        self.tell("clock", f"the wall is set {seconds:+g} s")
+        self.clock.set_wall(seconds)
+
+    def _check_reply(self, message: Message, reply: Reply) -> None:
+        if reply.refused is not None:
+            return
+        if reply.position is not None and message.right is not None:
+            run_id, fence, worker = message.right
+            if self.history.worker_of(run_id, fence) != worker:
+                raise LawBroken(L2, f"{worker!r} wrote under fence {fence}, which it was never granted", [message.text])
+        command_id = message.caller.command_id
+        if command_id is not None and reply.position is not None:
+            now = (_canonical(reply.answer), reply.position)
+            first = self._answers.setdefault(command_id, now)
+            if now != first:
+                raise LawBroken(L15, f"{message.text!r} was answered otherwise", [first, now])
+        if isinstance(reply.answer, dict) and reply.position is not None:
+            self._check_claims(reply.answer.get("claims", ()), command_id)
+
+    def _check_claims(self, claims: Iterable[dict[str, object]], command_id: str | None) -> None:
+        for claim in claims:
+            key = (str(claim["run_id"]), int(str(claim["fence"])))
+            if self._claimed.setdefault(key, command_id) != command_id:
+                raise LawBroken(L1, f"{key} was granted in two answers", [claim])
+
+    def check(self) -> None:
+        """Raise what a decision broke, then compare everything that the service shows with what was recorded."""
+        if self.broken is not None:
+            raise self.broken
+        store, journal, history = self._application.store, self.desk.journal, self.history
+        if journal.fault is not None:
+            raise LawBroken(L9, f"the service has a fault of its own: {journal.fault}")
+        if not journal.position == history.position == store.tail.position:
+            raise LawBroken(L9, f"published up to {journal.position} of {history.position} facts")
+        for stream, state in history.states.items():
+            live = journal.streams.load(stream)
+            if live != state:
+                raise LawBroken(L9, f"the live state of {stream} is not its facts'", [live, state])
+        index = shape(self.desk.live, history)
+        facts = {"open": sorted(history.open_runs()), "ready": _ready(history), "held": _held(history)}
+        if {name: index[name] for name in facts} != facts:
+            raise LawBroken(L9, "the live index is not the facts'", [index, facts])
+        self._follow()
+
+    def _follow(self) -> None:
+        for recorded in self._application.store.facts_after(self._followed, 100_000):
+            self._fold.absorb(recorded)
+            self._followed = recorded.position
+        with self._model:
+            runs_fold.write(self._model, self._fold.changes())
+
+    def check_replay(self) -> None:
+        """Fold the whole journal again, into states and into the read model, and compare both to the byte."""
+        store = self._application.store
+        again = History(lambda: self.clock.longest_s)
+        for recorded in store.facts_after(0, 1_000_000):
+            again.replay(recorded)
+        if again.states != self.history.states:
+            raise LawBroken(L9, "replaying the journal gives other states")
+        with contextlib.closing(scratch()) as rebuilt:
+            create_tables(rebuilt, runs_fold.TABLES, "")
+            refolding = Refolding(store, partial(runs_fold.write, rebuilt))
+            refolding.advance(self.history.position)
+            refolding.finish()
+            difference = first_difference(self._model, rebuilt)
+        if difference is not None:
+            raise LawBroken(L9, "the rebuilt read model differs from the one that followed", [difference])
+        verdict = store.verify()
+        if not verdict.ok:
+            raise LawBroken(L9, f"the chain of the journal is broken: {verdict.problem}")
+
+    def check_quiet(self) -> None:
+        """Nothing is open: no lease, mark, limit or token may be left."""
+        live, evidence = self.desk.live, self.desk.evidence
+        left = {
+            "open runs": len(live.cards),
+            "leases": live.limits.total(),
+            "reservations": len(live.reservations),
+            "lease marks": evidence.sizes()["leases"],
+            "activity marks": evidence.sizes()["activity"],
+            "waiting claims": len(live.bells),
+        }
+        if any(left.values()):
+            raise LawBroken(L12, f"left at quiescence: {left}")
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._model.close()
+
+
+def shape(live: Live, history: History) -> dict[str, object]:
+    """What the live index says, without what a restart rightly forgets (marks, and when things fall due)."""
+    return {
+        "open": sorted(live.cards),
+        "ready": sorted((card.run_id, card.due_at) for card in live.cards.values() if card.ready),
+        "failed": sorted((card.run_id, card.failed_attempts) for card in live.cards.values()),
+        "held": {
+            worker: sorted(live.limits.held_by(worker)) for worker in _workers(history) if live.limits.count(worker)
+        },
+        "reserved": dict(sorted(live.reservations.items())),
+        "workers": sorted(live.workers),
+    }
+
+
+def _workers(history: History) -> list[tuple[str, str]]:
+    names = [stream.partition("-")[2].partition(":") for stream in history.states if stream.startswith("worker-")]
+    return sorted((tenant, worker_id) for tenant, _, worker_id in names)
+
+
+def _ready(history: History) -> list[tuple[str, datetime]]:
+    standings = [history.standing(run_id) for run_id in history.open_runs()]
+    phases = [(standing.run_id, standing.known.phase) for standing in standings if standing.state == "queued"]
+    return sorted((run_id, phase.due_at) for run_id, phase in phases if isinstance(phase, Queued))
+
+
+def _held(history: History) -> dict[tuple[str, str], list[str]]:
+    held: dict[tuple[str, str], list[str]] = {}
+    for run_id in sorted(history.runs):
+        standing = history.standing(run_id)
+        worker = getattr(standing.lease, "worker", None)
+        if worker is not None:
+            held.setdefault((standing.known.submission.tenant, worker), []).append(run_id)
+    return dict(sorted(held.items()))
+
+
+def _canonical(answer: object) -> bytes:
+    """An answer as it travels: what a remembered one and a fresh one have in common."""
+    return msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(answer)), order="sorted")
