@@ -53,7 +53,13 @@ class Service:
 
     def caller(self, key: str | None = None, *, timeout_s: float = 30.0) -> Caller:
         """A client of it; with the admin key unless another is given. Its connection is closed with the service."""
-        caller = Caller(self.port, key or self.key, timeout_s=timeout_s)
+        return self._remembered(Caller(self.port, key or self.key, timeout_s=timeout_s))
+
+    def stranger(self) -> Caller:
+        """A client of it without a key."""
+        return self._remembered(Caller(self.port, None))
+
+    def _remembered(self, caller: Caller) -> Caller:
         self._callers.append(caller)
         return caller
 
