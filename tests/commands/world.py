@@ -204,14 +204,14 @@ class World:
             return error
 
 
-def wished(
-    *, key: str | None = None, payload: object = None, policy: Policy | None = None, **wish: Any
-) -> Wish:
-    """A submission; ``ttl``, ``attempts`` and ``hold`` are short for its policy."""
-    short = {"ttl": "lease_ttl_s", "attempts": "max_attempts", "hold": "max_hold_s", "judge": "verdict_by"}
-    changes = {name: wish.pop(name) for name in list(wish) if name in short}
-    terms = msgspec.structs.replace(policy or Policy(), **{short[name]: value for name, value in changes.items()})
-    return Wish(command=Submit(payload=text(payload), policy=terms, **wish), key=key)
+SHORT = {"ttl": "lease_ttl_s", "attempts": "max_attempts", "hold": "max_hold_s", "judge": "verdict_by"}
+
+
+def wished(*, key: str | None = None, payload: object = None, **wish: Any) -> Wish:
+    """A submission; what belongs to its policy may have a short name."""
+    named = {SHORT.get(name, name): value for name, value in wish.items()}
+    terms = {name: named.pop(name) for name in list(named) if name in Policy.__struct_fields__}
+    return Wish(command=Submit(payload=text(payload), policy=Policy(**terms), **named), key=key)
 
 
 def closing(
