@@ -162,11 +162,18 @@ class JournalDatastore(SQLiteDatastore):
             raise ProgrammingError(message)
         with self._writing:
             if self._writer is None:
-                connection = connect(self.pool.db_name)
-                assert_durable(connection, self.pool.db_name)
-                connection.row_factory = sqlite3.Row
-                self._writer = JournalConnection(connection, None)
+                self._writer = self._open_writer()
             yield self._writer
+
+    def _open_writer(self) -> JournalConnection:
+        connection = connect(self.pool.db_name)
+        try:
+            assert_durable(connection, self.pool.db_name)
+        except BaseException:
+            connection.close()
+            raise
+        connection.row_factory = sqlite3.Row
+        return JournalConnection(connection, None)
 
     def read(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
         """All rows of one SELECT as tuples, from this thread's own reader.

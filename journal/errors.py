@@ -1,9 +1,10 @@
 """Failures of the journal: each with a stable code, a one-line message that carries the values, and a remedy.
 
-Three kinds, never mixed. A *refusal* says no and changed nothing (``IdempotencyMismatch``). An *unavailability* says
-"not now" or "unknown", carries ``retry_after_s`` in seconds, and is safe to retry under the same command id
-(``JournalBusy``, ``JournalContended``, ``JournalClosed``, ``OutcomeUnknown``, ``UnreadableStorage``). A *fault* is about the files themselves
-and ends the start of the service, or names a position in them (``DataDirBusy``, ``JournalDamaged``, ...).
+Three kinds, never mixed. A *refusal* says no and changed nothing (``IdempotencyMismatch``). An *unavailability*
+says "not now" or "unknown", carries ``retry_after_s`` in seconds, and is safe to retry under the same command id
+(``JournalBusy``, ``JournalContended``, ``JournalClosed``, ``OutcomeUnknown``, ``UnreadableStorage``). A *fault* is
+about the files themselves and ends the start of the service, or names a position in them (``DataDirBusy``,
+``JournalDamaged``, ...).
 
 Inside the room two more travel between the writer and ``execute``: ``StaleRead`` and ``CommandRecorded``; both are
 resolved there and never reach a caller.

@@ -10,14 +10,14 @@ import, a payload that lacks a value is an error, and fields that a newer versio
 ``FactMapper`` lets the library's repository, event store and notification log read and write the same bytes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from eventsourcing.persistence import Mapper, Notification, StoredEvent, Transcoder
 
-from domain.values import Fact
+from domain.values import Fact, Json
 from journal.errors import UndecodableFact, UnknownTopic
 from journal.topics import TOPICS, Topics
 from journal.upcast import UPCASTS, Upcast, upcast
@@ -68,7 +68,9 @@ class Envelope(msgspec.Struct, Generic[T], gc=False):
 
 
 _encode = msgspec.json.Encoder().encode
-_plain = msgspec.json.Decoder(Envelope[dict[str, Any]])
+_fields = msgspec.json.Decoder(Envelope[dict[str, Json]])
+_UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, TypeError)
+"""What decoding raises, and what a step from an old payload may raise on one that it does not expect."""
 
 
 class Codec:
@@ -79,9 +81,9 @@ class Codec:
         UndecodableFact: the bytes do not have the shape that the name promises.
     """
 
-    def __init__(self, topics: Topics, upcasts: dict[str, Upcast] | None = None) -> None:
+    def __init__(self, topics: Topics, upcasts: Mapping[str, Upcast] = UPCASTS) -> None:
         self.topics = topics
-        self._upcasts = UPCASTS if upcasts is None else upcasts
+        self._upcasts = upcasts
         self._decoders: dict[str, msgspec.json.Decoder[Any]] = {
             topic: msgspec.json.Decoder(Envelope[fact_type])  # type: ignore[valid-type]
             for topic, fact_type in topics.items()
@@ -99,17 +101,17 @@ class Codec:
                 return decoder.decode(state)  # type: ignore[no-any-return]
             if topic in self._upcasts:
                 return self._decode_old(topic, state, stream, version)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise UndecodableFact(topic, stream, version, str(error)) from error
+        except _UNREADABLE as error:
+            raise UndecodableFact(topic, stream, version, f"{type(error).__name__} {error}") from error
         raise UnknownTopic(topic, stream, version)
 
     def _decode_old(self, topic: str, state: bytes, stream: str, version: int) -> Envelope[Any]:
-        envelope = _plain.decode(state)
-        current, payload = upcast(topic, envelope.data, self._upcasts)
-        fact_type = self.topics.get(current)
-        if fact_type is None:
+        envelope = _fields.decode(state)
+        current, fields = upcast(topic, envelope.data, self._upcasts)
+        decoder = self._decoders.get(current)
+        if decoder is None:
             raise UnknownTopic(current, stream, version)
-        return Envelope(envelope.meta, msgspec.convert(payload, fact_type))
+        return decoder.decode(_encode(Envelope(envelope.meta, fields)))  # type: ignore[no-any-return]
 
     def recorded(self, row: tuple[Any, ...]) -> Recorded:
         """The fact in a row that starts with position, stream, version, topic, state."""

@@ -44,6 +44,7 @@ _NEEDED_BYTES = 256 * 1024
 """Below this an input/output error of SQLite is taken for a full disk: its shared memory alone needs 32 KiB."""
 
 _MAGIC = b"SQLite format 3\x00"
+_HEADER_BYTES = 100
 
 log = logging.getLogger(__name__)
 
@@ -156,12 +157,14 @@ def _sync(path: Path) -> None:
 def _check_size(path: Path) -> None:
     """Nothing, when the file begins like a database and is as long as its first page says."""
     with path.open("rb") as file:
-        head = file.read(100)
+        head = file.read(_HEADER_BYTES)
     size = path.stat().st_size
     if head[:16] != _MAGIC:
         if size == 0:
             raise JournalDamaged(str(path), "it is empty (0 bytes), so its facts were cut off")
         raise NotAJournal(str(path), f"it is not an SQLite database ({size} bytes, begins with {head[:8]!r})")
+    if size < _HEADER_BYTES:
+        raise JournalDamaged(str(path), f"it has {size} bytes, so facts were cut off")
     page_size = int.from_bytes(head[16:18], "big")
     expected = (65536 if page_size == 1 else page_size) * int.from_bytes(head[28:32], "big")
     log_file = path.with_name(path.name + "-wal")

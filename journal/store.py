@@ -166,8 +166,11 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
         return list(TABLES)
 
     def bind(self, codec: Codec) -> None:
-        """Take the codec, and read the journal's id, epoch and tail."""
+        """Take the codec, open the writing connection, and read the journal's id, epoch and tail."""
         self.codec = codec
+        if not self.datastore.readonly:
+            with self.datastore.get_connection(commit=True):
+                pass  # opened now, so that it is checked now and closed last, when it takes the log away
         self.epoch = self.load_epoch()
         self.journal_id = str(self.datastore.read("SELECT value FROM meta WHERE key = 'journal_id'")[0][0])
         self.tail = self.expected = self.load_tail()

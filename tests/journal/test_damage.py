@@ -1,0 +1,207 @@
+"""Silent damage and tampering: the verification names the first position at which the journal is not what it was."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from journal.chain import Tail, genesis, link
+from journal.errors import JournalDamaged
+from journal.opening import JOURNAL_NAME, open_readonly, open_sqlite
+from tests.journal.accounts import CODEC, append, deciding, minting, stored
+
+FACTS = 20
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A closed journal of twenty facts, two streams in turn."""
+    app = open_sqlite(tmp_path, CODEC, minting())
+    for n in range(FACTS):
+        append(app.store, deciding(stored(f"account-{'ab'[n % 2]}", n // 2 + 1)))
+    app.close()
+    return tmp_path
+
+
+def alter(place: Path, statement: str, *parameters: object) -> None:
+    with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+        connection.execute(statement, parameters)
+        connection.commit()
+
+
+def first_bad(place: Path) -> tuple[int | None, str]:
+    app = open_readonly(place, CODEC)
+    verdict = app.store.verify()
+    app.close()
+    assert verdict.ok == (verdict.problem is None)
+    return verdict.first_bad_position, verdict.problem or ""
+
+
+def rechain(place: Path) -> None:
+    """Recompute every hash and the tail, as somebody would who knows how."""
+    with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+        journal_id = connection.execute("SELECT value FROM meta WHERE key = 'journal_id'").fetchone()[0]
+        tail = Tail(0, genesis(journal_id))
+        for position, stream, version, topic, state in connection.execute(
+            "SELECT position, originator_id, originator_version, topic, state FROM stored_events ORDER BY position"
+        ).fetchall():
+            tail = Tail(position, link(tail.hash, position, stream, version, topic, state))
+            connection.execute("UPDATE stored_events SET hash = ? WHERE position = ?", (tail.hash, position))
+        connection.execute("UPDATE tail SET position = ?, hash = ?", tail)
+        connection.commit()
+
+
+def test_an_untouched_journal_is_sound(place: Path) -> None:
+    assert (None, "") == first_bad(place)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "state = replace(state, '\"amount\":1', '\"amount\":9')",
+        "state = CAST(replace(state, '\"amount\":1', '\"amount\":9') AS BLOB)",
+        "topic = 'account.opened.v1'",
+        "originator_id = 'account-c'",
+        "originator_version = 999",
+        "hash = zeroblob(32)",
+    ],
+)
+def test_whatever_is_changed_in_a_fact_is_found_at_its_position(place: Path, change: str) -> None:
+    alter(place, f"UPDATE stored_events SET {change} WHERE position = 7")
+
+    position, problem = first_bad(place)
+
+    assert (7, "its hash does not follow from the fact and the hash before it") == (position, problem)
+
+
+def test_a_fact_filed_under_another_run_is_found(place: Path) -> None:
+    alter(place, "UPDATE stored_events SET correlation_id = 'other' WHERE position = 7")
+
+    assert (7, "it is filed under correlation 'other', and belongs to 'c'") == first_bad(place)
+
+
+def test_a_fact_that_was_taken_out_is_missed(place: Path) -> None:
+    alter(place, "DELETE FROM stored_events WHERE position = 7")
+
+    assert (7, "position 8 follows 6") == first_bad(place)
+
+
+def test_facts_that_were_cut_off_at_the_end_are_missed(place: Path) -> None:
+    alter(place, "DELETE FROM stored_events WHERE position > 15")
+
+    assert (16, "the journal ends at 15, and its tail record says 20") == first_bad(place)
+
+
+def test_a_fact_that_was_slipped_in_at_the_end_is_found(place: Path) -> None:
+    stream, version, topic, state, correlation = stored("account-a", 11)
+    with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+        before = connection.execute("SELECT hash FROM stored_events WHERE position = 20").fetchone()[0]
+    digest = link(before, 21, stream, version, topic, state)
+
+    alter(
+        place, "INSERT INTO stored_events VALUES (21, ?, ?, ?, ?, ?, ?)",
+        stream, version, topic, state, correlation, digest,
+    )
+
+    assert (21, "the journal ends at 21, and its tail record says 20") == first_bad(place)
+
+
+def test_two_facts_that_changed_places_are_found(place: Path) -> None:
+    alter(place, "UPDATE stored_events SET position = -1 WHERE position = 7")
+    alter(place, "UPDATE stored_events SET position = 7 WHERE position = 8")
+    alter(place, "UPDATE stored_events SET position = 8 WHERE position = -1")
+
+    assert 7 == first_bad(place)[0]
+
+
+def test_the_beginning_of_another_journal_is_found(place: Path) -> None:
+    alter(place, "UPDATE meta SET value = 'another' WHERE key = 'journal_id'")
+
+    assert 1 == first_bad(place)[0]
+
+
+def test_a_perfect_chain_over_an_unknown_name_is_found(place: Path) -> None:
+    alter(place, "UPDATE stored_events SET topic = 'account.closed.v1' WHERE position = 7")
+    rechain(place)
+
+    position, problem = first_bad(place)
+
+    assert 7 == position
+    assert "the journal holds a fact named 'account.closed.v1' (account-a@4)" in problem
+
+
+def test_a_perfect_chain_over_bytes_without_sense_is_found(place: Path) -> None:
+    alter(place, "UPDATE stored_events SET state = ? WHERE position = 7", b'{"meta":{},"data":{}}')
+    rechain(place)
+
+    position, problem = first_bad(place)
+
+    assert 7 == position
+    assert "account-a@4 (account.deposited.v1) cannot be read" in problem
+
+
+def test_a_perfect_chain_over_a_gap_in_a_stream_is_found(place: Path) -> None:
+    alter(place, "UPDATE stored_events SET originator_version = 99 WHERE position = 20")
+    rechain(place)
+
+    assert (20, "its version does not follow the one before it in its stream") == first_bad(place)
+
+
+def test_a_tail_that_is_not_the_last_fact_is_found(place: Path) -> None:
+    alter(place, "UPDATE tail SET hash = zeroblob(32)")
+
+    assert (20, "its hash is not the one in the tail record") == first_bad(place)
+
+
+def test_a_page_that_cannot_be_read_is_named_by_the_first_fact_on_it(place: Path) -> None:
+    with (place / JOURNAL_NAME).open("r+b") as file:
+        content = file.read()
+        # The page with the first facts: the one in which the first fact's id stands.
+        page = content.index(b"account-a@1") // 4096
+        file.seek(page * 4096)
+        file.write(b"\xff" * 4096)
+
+    position, problem = first_bad(place)
+
+    assert 1 == position
+    assert "cannot be read from storage" in problem
+
+
+@pytest.mark.parametrize("position", [1, 12, 20])
+def test_damage_among_the_last_facts_stops_the_start_and_is_named(place: Path, position: int) -> None:
+    alter(place, "UPDATE stored_events SET hash = zeroblob(32) WHERE position = ?", position)
+
+    with pytest.raises(JournalDamaged) as caught:
+        open_sqlite(place, CODEC, minting())
+
+    assert position == caught.value.fields()["position"]
+    assert f"at position {position}: its hash does not follow" in str(caught.value)
+
+
+def test_only_the_last_facts_are_checked_at_the_start(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alter(place, "UPDATE stored_events SET state = zeroblob(10) WHERE position = 3")
+    monkeypatch.setattr("journal.opening.TAIL_FACTS", 5)
+
+    app = open_sqlite(place, CODEC, minting())
+
+    assert 3 == app.store.verify().first_bad_position
+    app.close()
+
+
+def test_no_two_facts_have_one_hash_by_shifting_what_belongs_to_which_part() -> None:
+    before = bytes(32)
+    digests = {
+        link(before, 1, "run-1", 12, "a.b.v1", b"x"), link(before, 11, "run-1", 2, "a.b.v1", b"x"),
+        link(before, 1, "run-1 ", 12, "a.b.v1", b"x"), link(before, 1, "run-", 12, "a.b.v1", b"1 x"),
+        link(before, 1, "run-1 x", 12, "a.b.v1", b""), link(before, 1, "é", 12, "a.b.v1", b"x"),
+    }
+
+    assert 6 == len(digests)
+
+
+def test_an_empty_journal_is_sound(tmp_path: Path) -> None:
+    app = open_sqlite(tmp_path, CODEC, minting())
+
+    assert (True, 0) == (app.store.verify().ok, app.store.verify().facts)
+    app.close()
