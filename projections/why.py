@@ -54,6 +54,7 @@ Kind = type[Fact]
 
 _GRANTS: tuple[Kind, ...] = (FenceBumped, LeaseBound)
 _SETTLERS: tuple[Kind, ...] = (RunSettled, VerdictRendered, RunClosed)
+_ENDS: tuple[Kind, ...] = (AttemptEnded, RunClosed)
 _CONTINUES: tuple[Kind, ...] = (InputProvided, RunResumed)
 _UNRESERVES: tuple[Kind, ...] = (ReservationCancelled, ReservationLapsed)
 
@@ -76,6 +77,10 @@ class History:
         self.facts = sorted(facts, key=lambda recorded: recorded.position)
         self._cited = {cite(recorded.stream, recorded.version): recorded for recorded in self.facts}
         self._by_id = {recorded.meta.fact_id: recorded for recorded in self.facts}
+
+    def all(self, *kinds: Kind) -> list[Recorded]:
+        """Every fact of these kinds, in order."""
+        return [recorded for recorded in self.facts if isinstance(recorded.fact, kinds)]
 
     def last(self, *kinds: Kind, before: Recorded | None = None, after: Recorded | None = None) -> list[Recorded]:
         """The last fact of these kinds, as a list of one or none; strictly before or after another where given."""
@@ -202,9 +207,10 @@ def _of_parked(phase: Parked, history: History) -> list[Recorded]:
 
 
 def _of_settled(phase: Settled, history: History) -> list[Recorded]:
+    """The end, and the attempts that it took to come there."""
     settled = history.last(*_SETTLERS)
     closed = history.last(RunClosed) if phase.reason == "verdict" else []
-    return [*closed, *history.last(PartialSalvaged), *settled]
+    return [*history.all(AttemptStarted, *_ENDS), *closed, *history.last(PartialSalvaged), *settled]
 
 
 def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> dict[str, Any]:

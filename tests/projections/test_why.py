@@ -17,6 +17,8 @@ LEADS = Policy(verdict_by="leader")
 SLICED = Policy(max_hold_s=30.0, lease_ttl_s=10.0)
 ONCE = Policy(max_attempts=1)
 
+BEGAN = ("lease.fence_bumped", "run.attempt_started")
+
 
 def told(**wish: Any) -> Story:
     return Story().then(submit(**wish), at=0)
@@ -183,33 +185,33 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
     ),
     "succeeded": (
         lambda: held().then("succeed", at=2),
-        ["run.submitted", "run.closed"], [],
+        ["run.submitted", *BEGAN, "run.closed"], [],
         "nothing: the run is succeeded (closed) and never changes; retry makes a new run like it.",
     ),
     "failed": (
         lambda: held().then("fail for good", at=2),
-        ["run.submitted", "run.partial_salvaged", "run.closed"], [],
+        ["run.submitted", *BEGAN, "run.partial_salvaged", "run.closed"], [],
         "nothing: the run is failed (closed)",
     ),
     "succeeded by verdict": (
         lambda: held(leader_id="ada", policy=LEADS).then("succeed", at=2).then(judge("succeeded"), at=3),
-        ["run.submitted", "run.closed", "run.verdict_rendered"], [],
+        ["run.submitted", *BEGAN, "run.closed", "run.verdict_rendered"], [],
         "nothing: the run is succeeded (verdict)",
     ),
     "cancelled": (
         lambda: held().then(cancel, at=2).then("the cancel is due", at=12),
-        ["run.submitted", "run.cancel_requested", "run.attempt_ended", "run.partial_salvaged", "run.settled"], [],
+        ["run.submitted", *BEGAN, "run.cancel_requested", "run.attempt_ended", "run.partial_salvaged", "run.settled"], [],
         "nothing: the run is cancelled (cancelled)",
     ),
     "aborted": (
         lambda: held(policy=ONCE).then(expire, at=61),
-        ["run.submitted", "lease.expired", "run.worker_timeout", "run.attempt_ended", "run.partial_salvaged",
+        ["run.submitted", *BEGAN, "lease.expired", "run.worker_timeout", "run.attempt_ended", "run.partial_salvaged",
          "run.settled"], [],
         "nothing: the run is aborted (attempts_exhausted)",
     ),
     "settled with an effect that nobody knows of": (
         lambda: held().then("begin an effect", at=2).then(close("succeeded", result=1), at=3),
-        ["run.submitted", "effect.made_ambiguous", "run.closed"], [],
+        ["run.submitted", *BEGAN, "effect.made_ambiguous", "run.closed"], [],
         "its leader or an operator may still reconcile the ambiguous effect 'mail'.",
     ),
 }  # fmt: skip
