@@ -35,7 +35,7 @@ LEADER_ACTS = (
 STEPS = (
     *("send_worker",) * 45, *("send_leader",) * 22, *("beat",) * 9, *("time",) * 12, "long_time", *("unnoticed",) * 2,
     *("together",) * 9, *("late",) * 3, *("repeat",) * 4, *("freeze",) * 2, "sign_off", "wall", "disk", "restart",
-    "kill",
+    "kill", "audit",
 )  # fmt: skip
 
 
@@ -151,6 +151,9 @@ class Cast:
     async def _kill(self) -> None:
         lands, away_s = self.chooser.chance(50), self.chooser.pick(AWAY_S)
         await self.world.crash_during(self._several(), lands=lands, away_s=away_s)
+
+    async def _audit(self) -> None:
+        self.world.check_replay()
 
     async def let_go(self) -> None:
         """Everybody stops; what is open is cancelled; nothing is left."""

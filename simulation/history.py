@@ -24,6 +24,9 @@ from simulation.laws import L1, L2, L4, L11, L13, L14, L15, ORDER, QUARANTINE, L
 CLOCK_ENDS = frozenset({"expired", "detached", "slice_ended"})
 """Ends of an attempt by a clock: a late close may replace them."""
 
+ROUNDING_S = 1e-6
+"""Facts carry instants to the microsecond."""
+
 
 class History:
     """The witness of one world, from its first fact; ``elapsed_s`` says how many seconds have passed at most."""
@@ -135,7 +138,7 @@ class History:
             case WorkerQuarantined():
                 self._cool_at[recorded.stream] = self._elapsed_s() + (fact.until - fact.quarantined_at).total_seconds()
             case WorkerReleased(cause="probe"):
-                if self._elapsed_s() < self._cool_at[recorded.stream]:
+                if self._elapsed_s() + ROUNDING_S < self._cool_at[recorded.stream]:
                     raise LawBroken(QUARANTINE, f"{fact.worker_id!r} was released before its cool-down", [recorded])
             case _:
                 pass
@@ -163,7 +166,7 @@ class History:
         if not isinstance(known, Registered) or known.draining:
             return f"{worker!r} is {known!r} and was granted a run"
         slots = known.slots if known.quarantine is None else 1
-        if known.quarantine is not None and self._elapsed_s() < self._cool_at[stream]:
+        if known.quarantine is not None and self._elapsed_s() + ROUNDING_S < self._cool_at[stream]:
             return f"{worker!r} is quarantined and was granted a run"
         held = self._held(wish.tenant)
         queue = self.state(queue_stream(wish.tenant, wish.queue))

@@ -244,6 +244,8 @@ class World:
             "lease marks": evidence.sizes()["leases"],
             "activity marks": evidence.sizes()["activity"],
             "waiting claims": len(live.bells),
+            "workers seen": evidence.sizes()["workers"],
+            "deadlines": len(live.deadlines),
         }
         if any(left.values()):
             raise LawBroken(L12, f"left at quiescence: {left}")

@@ -29,7 +29,7 @@ def test_nothing_expires_before_its_deadline() -> None:
     given(submitted(), granted()).when(expire(), at=59.999).then_nothing()
 
 
-@pytest.mark.origin("B2", "B18", "D39", "H5", "H13")
+@pytest.mark.origin("B2", "B18", "D39", "H5")
 def test_an_expired_run_is_queued_due_at_once_and_the_attempt_is_counted() -> None:
     outcome = given(submitted(), granted()).when(expire(), at=60)
 

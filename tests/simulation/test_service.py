@@ -83,7 +83,7 @@ class Service(RuleBasedStateMachine):
     def clocks_move(self, data: st.DataObject, what: str) -> None:
         self.step(what, data)
 
-    @rule(data=st.data(), what=st.sampled_from(["restart", "disk", "kill"]))
+    @rule(data=st.data(), what=st.sampled_from(["restart", "disk", "kill", "audit"]))
     def the_service_fails(self, data: st.DataObject, what: str) -> None:
         self.step(what, data)
 
