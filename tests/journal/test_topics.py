@@ -54,7 +54,7 @@ def test_every_fact_of_an_aggregate_has_a_name_under_it(aggregate: str) -> None:
 
 
 def test_the_names_that_others_rely_on_are_what_they_were() -> None:
-    names = {
+    names: dict[str, type[Fact]] = {
         "run.submitted.v1": run_facts.RunSubmitted, "run.worker_timeout.v1": run_facts.WorkerTimeout,
         "run.partial_salvaged.v1": run_facts.PartialSalvaged, "run.settled.v1": run_facts.RunSettled,
         "lease.fence_bumped.v1": lease.FenceBumped, "lease.expired.v1": lease.LeaseExpired,
