@@ -200,7 +200,8 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
     ),
     "cancelled": (
         lambda: held().then(cancel, at=2).then("the cancel is due", at=12),
-        ["run.submitted", *BEGAN, "run.cancel_requested", "run.attempt_ended", "run.partial_salvaged", "run.settled"], [],
+        ["run.submitted", *BEGAN, "run.cancel_requested", "run.attempt_ended", "run.partial_salvaged",
+         "run.settled"], [],
         "nothing: the run is cancelled (cancelled)",
     ),
     "aborted": (
