@@ -88,7 +88,7 @@ def _refresh(desk: Desk, caller: Caller, waiter: Waiter) -> None:
     """A worker that can take nothing, or no longer what it could, must not keep the bell."""
     worker, had = desk.worker(caller, waiter.worker[1]), waiter.has
     waiter.has = frozenset(labels_of(worker.labels) if isinstance(worker, Registered) else ())
-    if not (waiter.has >= had and desk.live.has_room(waiter.worker)):
+    if not (waiter.has >= had and desk.live.fleet.has_room(waiter.worker)):
         _ring_on(desk, waiter)
 
 
@@ -180,7 +180,7 @@ def _grantable(desk: Desk, caller: Caller, worker_id: str) -> Registered:
     return may_be_granted(
         desk.worker(caller, worker_id),
         worker_id,
-        cooled=key in desk.live.cooled,
+        cooled=key in desk.live.fleet.cooled,
         holding=desk.live.limits.count(key),
     )
 

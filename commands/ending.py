@@ -184,7 +184,7 @@ def _said(desk: Desk, caller: Caller, standing: Standing, draft: RunDraft, closi
     lease = standing.lease
     worker_id = lease.worker if isinstance(lease, Held) else lease.last.worker if lease.last is not None else ""
     poison = poison_class(_error_text(closing.close.error)) if closing.close.outcome == "failed" else None
-    if poison is None and not desk.live.is_probe((caller.tenant, worker_id), standing.run_id, lease.fence):
+    if poison is None and not desk.live.fleet.is_probe((caller.tenant, worker_id), standing.run_id, lease.fence):
         return None
     return Said(worker_id, poison, (draft.last(RunClosed),))
 

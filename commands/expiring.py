@@ -88,7 +88,7 @@ async def give_up_worker(desk: Desk, tenant: str, worker_id: str) -> bool:
     def decision(now: Moment) -> Decision[None]:
         worker, seen = desk.worker(caller, worker_id), desk.evidence.worker_seen((tenant, worker_id))
         away = seen is not None and now.mono >= seen.mono + desk.timers.worker_gone_s
-        due = away and not desk.live.busy((tenant, worker_id))
+        due = away and not desk.live.fleet.busy((tenant, worker_id))
         facts = gone(worker, worker_id, seen.wall) if due and seen is not None else []
         return Decision([Entry(stream, fact, None) for fact in facts], {stream: worker.version}, None)
 

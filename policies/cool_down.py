@@ -8,11 +8,11 @@ from projections.live.deadlines import Due
 def react(due: Due, scene: Scene) -> Reaction:
     """Let the worker be granted one run, unless it was released, or quarantined anew, meanwhile."""
     worker = (due.subject[0], due.subject[1])
-    quarantined = scene.live.quarantined.get(worker)
+    quarantined = scene.live.fleet.quarantined.get(worker)
+    if quarantined is None or quarantined.until != due.mark:
+        return None
 
-    async def cooled(desk: Desk) -> None:
-        if desk.live.quarantined.get(worker) == quarantined:
-            desk.live.cooled.add(worker)
-            desk.live.bells.ring_worker(worker)
+    async def cool_down(desk: Desk) -> bool:
+        return desk.live.fleet.cool(worker, due.mark)
 
-    return Do("cool_down", cooled) if quarantined is not None and quarantined.until == due.mark else None
+    return Do("cool_down", cool_down)

@@ -16,6 +16,6 @@ def react(due: Due, scene: Scene, *, gone_s: float) -> Reaction:
         return None
     if scene.now.mono < seen.mono + gone_s:
         return Again(seen.mono + gone_s)
-    if scene.live.busy(worker):
+    if scene.live.fleet.busy(worker):
         return Again(scene.now.mono + gone_s)
     return Do("give_up_worker", lambda desk: give_up_worker(desk, *worker))

@@ -35,6 +35,8 @@ class Card(msgspec.Struct):
     ready: bool = False
     max_attempts: int = 3
     failed_attempts: int = 0
+    cancel_s: float | None = None
+    """How long its holder has to save and close, once a cancel was asked for."""
 
     @property
     def rank(self) -> tuple[int, datetime, int]:
@@ -48,13 +50,6 @@ class Grant(NamedTuple):
     ttl_s: float
     fence: int
     slice_mono: float | None
-
-
-class Quarantined(msgspec.Struct):
-    """A quarantine in force: until when, and the probing run that was granted since, with its fence."""
-
-    until: str
-    probe: tuple[str, int] | None = None
 
 
 def card_of(fact: RunSubmitted, position: int) -> Card:

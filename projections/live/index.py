@@ -59,8 +59,9 @@ from domain.worker import (
 from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
-from projections.live.cards import Card, Grant, Quarantined, QueueKey, WorkerKey, card_of
+from projections.live.cards import Card, Grant, QueueKey, WorkerKey, card_of
 from projections.live.deadlines import Deadlines, Kind, due
+from projections.live.fleet import Fleet
 from projections.live.limits import Earmark, Limits
 from projections.live.ready import Ready
 
@@ -79,19 +80,16 @@ class Live:
         self.bells = Bells()
         self.reservations: dict[str, str] = {}
         """Reservation token to run id."""
-        self.workers: dict[WorkerKey, WorkerRegistered] = {}
-        self.quarantined: dict[WorkerKey, Quarantined] = {}
-        self.cooled: set[WorkerKey] = set()
-        """Quarantined workers whose cool-down has passed."""
+        self.fleet = Fleet(self.limits, self.bells, self.deadlines, worker_gone_s)
+        self.workers = self.fleet.workers
         self.doubtful: dict[tuple[str, ...], Earmark] = {}
         """Grants that storage could not tell the outcome of, by run and worker."""
         self.on_deadline: Callable[[], None] = lambda: None
         self._evidence = evidence
-        self._worker_gone_s = worker_gone_s
         self._held: dict[str, Grant] = {}
-        self._tokens: dict[str, str] = {}
+        self._tokens: dict[str, tuple[str, float]] = {}
         self._replaying = True
-        self.bells.may_take = self.has_room
+        self.bells.may_take = self.fleet.has_room
 
     def fold(self, facts: Iterable[Recorded], mono: float) -> None:
         """Take over facts that have become durable, in order; ``mono`` is now."""
@@ -116,35 +114,44 @@ class Live:
     def rebase(self, now: Moment, late_s: float = 0.0) -> None:
         """The journal has been replayed: queue what is queued, and start every clock about others from now.
 
-        Every lease gets a full ttl and every worker is as good as heard, whenever they were last seen. ``late_s`` is
-        how long the replay took: that time is charged to nobody.
+        Leases, reservations and the grace of a cancel have their whole time again, and every worker is as good as
+        heard: nobody could reach us before. Slices and quarantines go on where they were when the last fact was
+        recorded; ``late_s`` is how long the replay took, and is charged to nobody.
         """
         self._replaying = False
         self.deadlines.shift(late_s)
-        for card in [card for card in self.cards.values() if card.ready]:
-            card.ready = False
-            self._offer(card, card.due_at, now)
+        for card in list(self.cards.values()):
+            if card.ready:
+                card.ready = False
+                self._offer(card, card.due_at, now)
+            if card.cancel_s is not None:
+                self._restart("cancel", now.mono + card.cancel_s, (card.run_id,), "")
+        for run_id, (token, length_s) in self._tokens.items():
+            self._restart("reservation", now.mono + length_s, (run_id,), token)
         for run_id, held in self._held.items():
             self._held[run_id] = held._replace(slice_mono=None if held.slice_mono is None else held.slice_mono + late_s)
             self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
-            self.remind("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
+            self._restart("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
         for worker in self.workers:
             self._evidence.saw_worker(worker, now)
-            self.remind("worker", now.mono + self._worker_gone_s, worker, "")
+            self.fleet.look_for(worker, now)
+
+    def _restart(self, kind: Kind, mono: float, subject: tuple[str, ...], mark: str) -> None:
+        self.deadlines.forget(kind, subject)
+        self.remind(kind, mono, subject, mark)
 
     def heard(self, worker: WorkerKey, now: Moment) -> None:
         """A registered worker was heard; it is looked for again when it may be gone."""
         if worker not in self.workers:
             return
         if self._evidence.worker_seen(worker) is None:
-            self.remind("worker", now.mono + self._worker_gone_s, worker, "")
+            self.fleet.look_for(worker, now)
             self.on_deadline()
         self._evidence.saw_worker(worker, now)
 
     def remind(self, kind: Kind, mono: float, subject: tuple[str, ...], mark: str) -> None:
         """Have the policies look at this subject at that moment."""
-        if not self._replaying or kind not in ("lease", "worker"):
-            self.deadlines.add(due(mono, kind, subject, mark))
+        self.deadlines.add(due(mono, kind, subject, mark))
 
     def offer_due(self, now: Moment) -> int:
         """Offer the runs that have become due, to those who wait for them too; how many."""
@@ -152,15 +159,6 @@ class Live:
         for card in cards:
             self.bells.ring(card.queue, card.labels)
         return len(cards)
-
-    def busy(self, worker: WorkerKey) -> bool:
-        """Whether the worker has leases, or a claim of it waits: it is not gone."""
-        return self.limits.count(worker) > 0 or self.bells.waits(worker)
-
-    def has_room(self, worker: WorkerKey) -> bool:
-        """Whether a slot of the worker is free; one that is not known may look for itself."""
-        known = self.workers.get(worker)
-        return known is None or self.limits.count(worker) < (1 if worker in self.quarantined else known.slots)
 
     def _run(self, run_id: str, fact: RunFact, recorded: Recorded, at: Moment) -> None:
         if isinstance(fact, RunSubmitted):
@@ -186,8 +184,8 @@ class Live:
             case RunParked():
                 self._withdraw(card)
             case CancelRequested():
-                mono = at.mono + (fact.settles_at - at.wall).total_seconds()
-                self.remind("cancel", mono, (card.run_id,), "")
+                card.cancel_s = (fact.settles_at - at.wall).total_seconds()
+                self.remind("cancel", at.mono + card.cancel_s, (card.run_id,), "")
             case RunSettled() | VerdictRendered():
                 self._end(card)
             case _:
@@ -202,6 +200,7 @@ class Live:
         else:  # also a late close, of a run that was queued again meanwhile
             self._withdraw(card)
         if fact.state == "waiting_verdict":
+            card.cancel_s = None
             self.deadlines.forget("cancel", (card.run_id,))
 
     def _requeue(self, card: Card, due_at: datetime | None, at: Moment) -> None:
@@ -234,17 +233,17 @@ class Live:
     def _lease(self, run_id: str, fact: LeaseFact, at: Moment) -> None:
         match fact:
             case FenceBumped():
-                self._note_probe(run_id, fact)
                 self._granted(run_id, fact, at)
+                self._note_grant(run_id, fact)
             case LeaseBound():
                 self._granted(run_id, fact, at)
             case LeaseReserved():
-                self._note_probe(run_id, fact)
                 self._taken(run_id, fact.worker)
+                self._note_grant(run_id, fact)
+                length_s = (fact.lapses_at - at.wall).total_seconds()
                 self.reservations[fact.token] = run_id
-                self._tokens[run_id] = fact.token
-                mono = at.mono + (fact.lapses_at - at.wall).total_seconds()
-                self.remind("reservation", mono, (run_id,), fact.token)
+                self._tokens[run_id] = (fact.token, length_s)
+                self.remind("reservation", at.mono + length_s, (run_id,), fact.token)
             case ReservationCancelled() | ReservationLapsed():
                 self._freed(run_id, at, requeue=True)
             case LeaseExpired() | LeaseReleased() | LeaseRevoked():
@@ -271,9 +270,10 @@ class Live:
             self.limits.take(card, (card.queue[0], worker_id))
 
     def _forget_token(self, run_id: str) -> None:
-        token = self._tokens.pop(run_id, None)
-        if token is not None:
-            del self.reservations[token]
+        reserved = self._tokens.pop(run_id, None)
+        if reserved is not None:
+            del self.reservations[reserved[0]]
+            self.deadlines.forget("reservation", (run_id,))
 
     def _freed(self, run_id: str, at: Moment, *, requeue: bool) -> None:
         self._forget_token(run_id)
@@ -334,6 +334,7 @@ class Live:
         self.on_deadline()
 
     def _sliced(self, run_id: str, at: Moment) -> None:
+        self.deadlines.forget("slice", (run_id,))
         held = self._held.get(run_id)
         if held is not None:
             self._evidence.leases.extend(run_id, at.mono + held.ttl_s)
@@ -347,21 +348,15 @@ class Live:
     def _worker(self, worker: WorkerKey, fact: WorkerFact, at: Moment) -> None:
         match fact:
             case WorkerRegistered():
-                self.workers[worker] = fact
+                self.fleet.register(worker, fact)
                 self.heard(worker, at)
-                self.bells.ring_worker(worker)
             case WorkerGone() | WorkerLeft():
-                self.workers.pop(worker, None)
                 self._evidence.forget_worker(worker)
-                self.deadlines.forget("worker", worker)
-                self.bells.ring_worker(worker)
+                self.fleet.sign_off(worker)
             case WorkerQuarantined():
-                self._quarantine(worker, fact, at)
+                self.fleet.quarantine(worker, fact, at)
             case WorkerReleased():
-                self.quarantined.pop(worker, None)
-                self.cooled.discard(worker)
-                self.deadlines.forget("quarantine", worker)
-                self.bells.ring_worker(worker)
+                self.fleet.release(worker)
             case WorkerDetached():
                 self._shorten(worker, at.mono + fact.window_s)
             case WorkerDrained():
@@ -369,23 +364,10 @@ class Live:
             case _:
                 assert_never(fact)
 
-    def _quarantine(self, worker: WorkerKey, fact: WorkerQuarantined, at: Moment) -> None:
-        until = fact.until.isoformat()
-        self.quarantined[worker] = Quarantined(until)
-        self.cooled.discard(worker)
-        self.remind("quarantine", at.mono + (fact.until - at.wall).total_seconds(), worker, until)
-        self.bells.ring_worker(worker)
-
-    def is_probe(self, worker: WorkerKey, run_id: str, fence: int) -> bool:
-        """Whether this lease of a quarantined worker is its probing run: granted since it was quarantined."""
-        quarantined = self.quarantined.get(worker)
-        return quarantined is not None and quarantined.probe == (run_id, fence)
-
-    def _note_probe(self, run_id: str, fact: FenceBumped | LeaseReserved) -> None:
+    def _note_grant(self, run_id: str, fact: FenceBumped | LeaseReserved) -> None:
         card = self.cards.get(run_id)
-        quarantined = None if card is None else self.quarantined.get((card.queue[0], fact.worker))
-        if quarantined is not None:
-            quarantined.probe = (run_id, fact.fence)
+        if card is not None:
+            self.fleet.note_grant((card.queue[0], fact.worker), run_id, fact)
 
     def _queue(self, tenant: str, fact: QueueConfigured) -> None:
         self.limits.configure(tenant, fact)

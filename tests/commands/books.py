@@ -14,7 +14,7 @@ def books(desk: Desk) -> dict[str, Any]:
     live = desk.live
     return {
         "cards": {run_id: _card(card) for run_id, card in sorted(live.cards.items())},
-        "leases": {run_id: grant[:2] for run_id, grant in sorted(live._held.items())},
+        "leases": {run_id: (grant.ttl_s, grant.fence) for run_id, grant in sorted(live._held.items())},
         "holdings": {run_id: msgspec.structs.astuple(held) for run_id, held in sorted(live.limits._holdings.items())},
         "by_worker": {worker: sorted(held) for worker, held in live.limits._by_worker.items() if held},
         "by_queue": dict(+live.limits._by_queue),
@@ -25,7 +25,7 @@ def books(desk: Desk) -> dict[str, Any]:
         "queued": _queued(desk),
         "reservations": dict(live.reservations),
         "workers": dict(live.workers),
-        "quarantined": dict(live.quarantined),
+        "quarantined": {key: (q.until, q.probe) for key, q in live.fleet.quarantined.items()},
         "reminders": sorted((due.kind, due.subject, due.mark) for due in live.deadlines.all()),
         "marks": {run_id: mark.fence for run_id, mark in sorted(desk.evidence.leases._marks.items())},
         "seen": sorted(desk.evidence._seen),
