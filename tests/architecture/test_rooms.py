@@ -5,10 +5,14 @@ outside, as a list of what is allowed, because a list of what is forbidden is ne
 """
 
 import ast
+import importlib.metadata
+import sys
 import tomllib
 from collections.abc import Iterator
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.architecture.sources import CLIENT, PRODUCTION, ROOMS, ROOT, dotted, modules
 
@@ -51,6 +55,24 @@ def test_every_room_is_in_the_contract_of_the_arrows() -> None:
 
     assert sorted(ROOMS) == sorted(listed)
     assert set(ROOMS) < set(configuration["root_packages"])
+
+
+@pytest.mark.parametrize(
+    ("project", "folders"),
+    [
+        pytest.param("pyproject.toml", ROOMS, id="service"),
+        pytest.param("client/pyproject.toml", (CLIENT,), id="client"),
+    ],
+)
+def test_whatever_is_imported_is_declared(project: str, folders: tuple[str, ...]) -> None:
+    needs = tomllib.loads((ROOT / project).read_text())["project"]["dependencies"]
+    declared = {canonicalize_name(Requirement(line).name) for line in needs}
+    providers = importlib.metadata.packages_distributions()
+    foreign = {name for _, name in _imports(*folders)} - sys.stdlib_module_names - {*ROOMS, "jackline"}
+
+    assert [] == [
+        name for name in sorted(foreign) if not declared & {canonicalize_name(by) for by in providers.get(name, [])}
+    ]
 
 
 @pytest.mark.origin("D34")
