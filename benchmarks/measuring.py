@@ -1,0 +1,93 @@
+"""What every measurement over HTTP has in common: its options, its rounds, and the document that it prints.
+
+A measurement is a function that takes a running service and gives one round's figures. Rounds run one after another
+against one service; each figure is the median of its rounds, and the ratio is the median of the rounds' own ratios,
+never a ratio of medians.
+"""
+
+import argparse
+import inspect
+import json
+import os
+import statistics
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from benchmarks.lean import Client
+from benchmarks.serving import Serving, machine, serving, versions
+
+Figures = dict[str, Any]
+Round = Callable[[Client, Serving, int, argparse.Namespace], Awaitable[Figures]]
+
+
+def measure(name: str, what: str, one_round: Round, *, rounds: int = 3, **sizes: int) -> None:
+    """Run the rounds, and print one JSON document; `sizes` become options with these defaults."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--dir", type=Path, default=None, help="where the data dir is made (a temporary place)")
+    for size, default in sizes.items():
+        parser.add_argument(f"--{size}", type=int, default=default)
+    options = parser.parse_args()
+    before = machine()
+    with serving(options.dir) as service:
+        found = uvloop.run(_rounds(one_round, service, options))
+    print(
+        json.dumps(
+            {
+                "id": name,
+                "what": what,
+                **median(found),
+                "rounds": found,
+                "sizes": {size: getattr(options, size) for size in sizes},
+                "machine": before,
+                "versions": versions(),
+                "command": " ".join(["python", "-m", _module(one_round), *sys.argv[1:]]),
+            },
+            indent=2,
+        )
+    )
+
+
+def _module(one_round: Round) -> str:
+    """The module's own name, which is `__main__` while it runs."""
+    return f"benchmarks.{Path(inspect.getfile(one_round)).stem}"
+
+
+async def _rounds(one_round: Round, service: Serving, options: argparse.Namespace) -> list[Figures]:
+    found = []
+    for number in range(options.rounds):
+        client = Client(service.port, service.key, service.pid)
+        try:
+            found.append(await one_round(client, service, number, options))
+        finally:
+            client.close()
+    return found
+
+
+def median(rounds: list[Figures]) -> Figures:
+    """The median of each figure, figures within figures included."""
+    first = rounds[0]
+    return {name: _median_of([one[name] for one in rounds]) for name in first}
+
+
+def _median_of(values: list[Any]) -> Any:
+    if isinstance(values[0], dict):
+        return median(values)
+    if isinstance(values[0], bool):
+        return all(values)
+    return round(statistics.median(values), 4)
+
+
+def quantiles(seconds: list[float]) -> Figures:
+    """Median and 99th percentile, in milliseconds."""
+    ranked = statistics.quantiles(seconds, n=100)
+    return {"p50_ms": round(ranked[49] * 1e3, 3), "p99_ms": round(ranked[98] * 1e3, 3)}
+
+
+def without_settings() -> dict[str, str]:
+    """The environment without the caller's own settings of Jackline."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("JACKLINE_")}
