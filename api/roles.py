@@ -52,6 +52,7 @@ TABLE: Mapping[str, Roles] = {
     "GET /v1/workers/{worker_id}": EVERYBODY,
     "POST /v1/workers/{worker_id}/drain": FLEET,
     "DELETE /v1/workers/{worker_id}": FLEET,
+    "POST /v1/workers/{worker_id}/quarantine": OPERATORS,
     "POST /v1/workers/{worker_id}/release": OPERATORS,
     "POST /v1/workers/{worker_id}/heartbeat": WORKERS,
     "WS /v1/workers/{worker_id}/stream": WORKERS,

@@ -4,9 +4,9 @@ A command loads the folded streams of its run, lets the domain decide on them, a
 every stream that was read. Decisions about one run follow one another (its id is the lock); others go side by side.
 The answer is what the run will be once the facts are durable, and leaves the desk only then.
 
-Reads are open within a tenant; a run of another tenant does not exist. Who may steer or act is checked here and not in
-the routes, so every road has the same rule: a leader steers the runs of its leader ids, a worker acts for the workers
-that its key names, operators and administrators for anybody.
+A run of another tenant does not exist; what a key sees within its tenant is bounded where it is shown. Who may steer or
+act is checked here and not in the routes, so every road has the same rule: a leader steers the runs of its leader ids,
+a worker acts for the workers that its key names, operators and administrators for anybody.
 """
 
 import asyncio

@@ -6,6 +6,7 @@ from typing import Any
 from commands.desk import Caller, Desk
 from domain.values import Moment
 from domain.worker import (
+    Blame,
     Registered,
     Worker,
     WorkerFact,
@@ -13,6 +14,7 @@ from domain.worker import (
     detach,
     drain,
     leave,
+    quarantine,
     register,
     release,
     require,
@@ -47,6 +49,17 @@ async def leave_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[
     return await _on_worker(
         desk, caller, worker_id, lambda worker, _: leave(worker, worker_id, desk.live.limits.held_by(key))
     )
+
+
+async def quarantine_worker(desk: Desk, caller: Caller, worker_id: str, reason: str) -> Done[dict[str, Any]]:
+    """An operator puts the worker aside: it is granted nothing until the cool-down has passed, or it is released."""
+
+    def decide(worker: Worker, now: Moment) -> Sequence[WorkerFact]:
+        require(worker, worker_id)
+        blame = Blame(worker_id=worker_id, reason=reason, cites=())
+        return quarantine(worker, blame, now.wall, desk.timers.quarantine_s)
+
+    return await _on_worker(desk, caller, worker_id, decide)
 
 
 async def release_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[str, Any]]:

@@ -55,6 +55,12 @@ async def leave(call: Call, worker_id: str) -> Answer:
     return await workers.leave_worker(call.desk, call.caller, worker_id)
 
 
+@router.post(f"{WORKER}/quarantine", response_model=wire_service.Worker)
+async def quarantine(call: Call, worker_id: str, body: requests.Quarantine) -> Answer:
+    """Put the worker aside: it is granted nothing until its cool-down has passed, or it is released."""
+    return _shown(await workers.quarantine_worker(call.desk, call.caller, worker_id, body.reason))
+
+
 @router.post(f"{WORKER}/release", response_model=wire_service.Worker)
 async def release(call: Call, worker_id: str, body: requests.Nothing) -> Answer:
     """End the worker's quarantine."""

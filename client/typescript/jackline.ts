@@ -675,6 +675,11 @@ export interface Progress {
   tool?: Tool | null;
 }
 
+/** Why the worker is to be granted nothing. */
+export interface Quarantine {
+  reason: string;
+}
+
 /** Why a worker is granted nothing, and until when. */
 export interface QuarantineState {
   reason: string;

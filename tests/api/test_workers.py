@@ -111,3 +111,15 @@ async def test_a_worker_bound_to_its_ids_acts_for_no_other(service: Service) -> 
 
     codes = [(await service.refused(method, path, body, key=key))["code"] for method, path, body in asked]
     assert {"not_allowed"} == set(codes)
+
+
+async def test_an_operator_puts_a_worker_aside_with_a_reason_until_it_is_released(service: Service) -> None:
+    await service.ok("PUT", "/v1/workers/w1", {})
+
+    aside = await service.ok("POST", "/v1/workers/w1/quarantine", {"reason": "its disk is full"})
+    unknown = await service.refused("POST", "/v1/workers/nobody/quarantine", {"reason": "?"})
+    released = await service.ok("POST", "/v1/workers/w1/release", {})
+
+    assert ("quarantined", "its disk is full") == (aside["state"], aside["quarantine"]["reason"])
+    assert "worker_unknown" == unknown["code"]
+    assert "active" == released["state"]
