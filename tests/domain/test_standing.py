@@ -35,7 +35,7 @@ def test_the_holder_is_whoever_holds_under_exactly_that_fence_whatever_the_clock
         held.when(write(fence, by)).then_refused(FenceLost)
 
 
-@pytest.mark.origin("B8", "B11", "H12", "R10")
+@pytest.mark.origin("B8", "B11", "H12")
 def test_where_fences_are_not_required_a_missing_one_acts_under_the_one_in_force_and_a_stale_one_never() -> None:
     held = given(submitted(), granted("ada"), expired(), granted("bob", 2, at=61))
 

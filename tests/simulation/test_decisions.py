@@ -8,7 +8,6 @@ commands time passes, leases are renewed or detached, marks are lost, partials a
 from typing import Literal
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -25,6 +24,7 @@ from tests.domain import commands
 from tests.domain.commands import Outcome
 from tests.domain.facts import submitted
 from tests.domain.kit import NOON, Decide, Given, given, text
+from tests.simulation.searching import searching
 
 FENCES = st.integers(0, 6)
 WORKERS = st.sampled_from(["ada", "bob", None])
@@ -153,4 +153,4 @@ class OneRun(RuleBasedStateMachine):
 
 pytestmark = pytest.mark.origin("A32", "D59", "D61", "R6", "R11")
 TestEveryOrder = OneRun.TestCase
-TestEveryOrder.settings = settings(max_examples=400, stateful_step_count=40, derandomize=True)
+TestEveryOrder.settings = searching(examples=400, steps=40)

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import pytest
-from hypothesis import note, settings
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from simulation.cast import Cast
 from simulation.world import World
+from tests.simulation.searching import searching
 
 T = TypeVar("T")
 
@@ -101,4 +102,4 @@ pytestmark = pytest.mark.origin(
     "B32", "D38", "D59", "D61", "K5", "K15", "R6", "R7", "R8", "R11", "R20", "R21", "H1", "H3"
 )
 TestEveryInterleaving = Service.TestCase
-TestEveryInterleaving.settings = settings(max_examples=200, stateful_step_count=35, derandomize=True)
+TestEveryInterleaving.settings = searching(examples=200, steps=35)
