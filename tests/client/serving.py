@@ -15,6 +15,11 @@ from tests.waiting import until
 PATIENT = Retry(patience_s=20.0)
 
 
+def text_of(client: Client, run_id: str, stream: str = "stdout") -> str:
+    """What a run has written so far, over all its attempts."""
+    return "".join(chunk.data for chunk in client.output_so_far(run_id) if chunk.stream == stream)
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.socket() as probe:
@@ -97,6 +102,12 @@ class WorkerProcess:
     def start(self, environment: Mapping[str, str] | None = None) -> "WorkerProcess":
         """Start it, and wait until it is registered."""
         before = len(self.happened("registered"))
+        self.begin(environment)
+        until(lambda: len(self.happened("registered")) > before, what=f"{self.worker_id} is registered", within_s=20)
+        return self
+
+    def begin(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start it, and wait for nothing."""
         words = [str(self.service.script), "work", "--data-dir", str(self.service.data_dir), "--id", self.worker_id]
         words += ["--work-dir", str(self.home.parent), "--json", *self.words]
         self.home.parent.mkdir(exist_ok=True)
@@ -104,8 +115,6 @@ class WorkerProcess:
             self.process = subprocess.Popen(
                 words, env=bare_environment() | dict(environment or {}), stdout=log, stderr=log
             )
-        until(lambda: len(self.happened("registered")) > before, what=f"{self.worker_id} is registered", within_s=20)
-        return self
 
     def send(self, number: signal.Signals) -> None:
         """Send the worker's own process a signal, and nobody else."""

@@ -1,6 +1,7 @@
 """The command line as people and programs use it, against a real service."""
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -232,3 +233,36 @@ def test_every_verb_explains_itself(say: Say) -> None:
     unexplained = [verb for verb in verbs if f" {verb} " not in overview or say(verb, "--help").returncode != 0]
 
     assert [] == unexplained
+
+
+def test_an_interrupt_asks_a_followed_run_to_end(shared: Service, hand: WorkerProcess) -> None:
+    following = begun(shared, "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done")
+    assert following.stdout is not None
+    assert "up\n" == following.stdout.readline()
+    following.send_signal(signal.SIGINT)
+    _, err = following.communicate(timeout=30)
+
+    assert 20 == following.returncode
+    assert "asking the run to end" in err
+
+
+def test_a_second_interrupt_leaves_the_run_to_itself(shared: Service, hand: WorkerProcess, client: Client) -> None:
+    following = begun(shared, "trap '' TERM; echo up; while :; do sleep 0.05; done")
+    assert following.stdout is not None
+    assert "up\n" == following.stdout.readline()
+    assert following.stderr is not None
+    following.send_signal(signal.SIGINT)
+    while "asking the run to end" not in following.stderr.readline():
+        pass
+    following.send_signal(signal.SIGINT)
+    _, err = following.communicate(timeout=30)
+
+    assert 130 == following.returncode
+    assert "jackline show" in err
+
+
+def begun(shared: Service, script: str) -> "subprocess.Popen[str]":
+    """A run that is followed in the background."""
+    environment = bare_environment() | {"JACKLINE_DATA_DIR": str(shared.data_dir)}
+    command = [str(shared.script), "run", "--", "sh", "-c", script]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -11,7 +11,7 @@ from jackline import Client, FenceLost, LeaseRef
 from jackline.models import PolicyOptions
 from jackline.worker.environment import MARK
 from jackline.worker.processes import marked
-from tests.client.serving import Service, WorkerProcess
+from tests.client.serving import Service, WorkerProcess, text_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.system
@@ -39,10 +39,6 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.02)
 print("end", flush=True)
 """
-
-
-def text_of(client: Client, run_id: str) -> str:
-    return "".join(chunk.data for chunk in client.output_so_far(run_id))
 
 
 def submit(client: Client, queue: str, script: str, *words: object, policy: PolicyOptions | None = None) -> str:

@@ -14,7 +14,7 @@ from jackline import Client, Fact, Run
 from jackline.models import PolicyOptions
 from jackline.worker.environment import MARK
 from jackline.worker.processes import marked
-from tests.client.serving import Service, WorkerProcess
+from tests.client.serving import Service, WorkerProcess, text_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.system
@@ -37,10 +37,6 @@ def submit(client: Client, hand: WorkerProcess) -> Submit:
         return client.submit({"command": list(command), **payload}, queue="hand", policy=QUICK).run_id
 
     return begin
-
-
-def text_of(client: Client, run_id: str, stream: str = "stdout") -> str:
-    return "".join(chunk.data for chunk in client.output_so_far(run_id) if chunk.stream == stream)
 
 
 def shell(submit: Submit, script: str, **payload: Any) -> str:
@@ -265,50 +261,6 @@ def test_more_runs_than_slots_are_executed_one_after_another(client: Client, sub
     runs = [client.wait(run_id, 40) for run_id in [shell(submit, "sleep 0.1") for _ in range(12)]]
 
     assert {"succeeded"} == {run.state for run in runs}
-
-
-@pytest.mark.origin("D8")
-def test_a_worker_that_is_stopped_hands_back_what_its_commands_saved_and_leaves(
-    shared: Service, client: Client, worker: Callable[..., WorkerProcess], queue: str
-) -> None:
-    first = worker(shared, "first", "--queue", queue, "--grace", "5")
-    script = """
-        [ $JACKLINE_ATTEMPT = 2 ] && cp $JACKLINE_PARTIAL $JACKLINE_RESULT && exit 0
-        trap 'echo \\"saved\\" | jackline partial save - ; exit 0' TERM
-        echo up; while :; do sleep 0.05; done"""
-    run_id = client.submit({"command": ["sh", "-c", script]}, queue=queue).run_id
-    until(lambda: "up" in text_of(client, run_id), what="the command is up")
-
-    assert 0 == first.stop()
-    assert ("queued", 0) == (client.run(run_id).state, client.run(run_id).failed_attempts)
-    assert "first" not in [one.worker_id for one in client.workers() if one.state == "active"]
-    worker(shared, "second", "--queue", queue)
-    run = client.wait(run_id, 20)
-    assert ("succeeded", "saved") == (run.state, run.result)
-
-
-def test_a_second_signal_ends_a_stubborn_command_at_once(
-    shared: Service, client: Client, worker: Callable[..., WorkerProcess], queue: str
-) -> None:
-    hand = worker(shared, "stubborn", "--queue", queue, "--grace", "600")
-    script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
-    run_id = client.submit({"command": ["sh", "-c", script]}, queue=queue).run_id
-    until(lambda: "up" in text_of(client, run_id), what="the command is up")
-    hand.send(signal.SIGTERM)
-    until(lambda: hand.happened("stopping"), what="it stops")
-
-    assert 0 == hand.stop()
-    assert "queued" == client.run(run_id).state
-
-
-def test_two_workers_do_not_share_a_place(shared: Service, worker: Callable[..., WorkerProcess]) -> None:
-    worker(shared, "same", "--queue", "none")
-    again = WorkerProcess(shared, "same", "--queue", "none")
-    with pytest.raises(AssertionError):
-        again.start()
-    assert again.process is not None
-
-    assert 2 == again.process.wait(timeout=10)
 
 
 def _in_state(client: Client, run_id: str, state: str) -> Run | None:

@@ -126,7 +126,9 @@ class CommandExecution:
         shop, attempt = self._shop, self._attempt
         run_dir = shop.home.run_dir(claim.run_id)
         variables = environment(shop.outer, claim, attempt, url=shop.client.url, command_line=shop.home.command_line())
-        _write_private(attempt / "key", shop.run_key or shop.client.transport.address.key or "")
+        _write_private(
+            attempt / "key", (shop.client.transport.address.key or "") if shop.run_key is None else shop.run_key
+        )
         attempt.save("attempt.json", {"run_id": claim.run_id, "fence": claim.fence, "ttl_s": claim.lease_ttl_s})
         attempt.save("partial.json", claim.partial)
         attempt.save("payload.json", claim.payload)

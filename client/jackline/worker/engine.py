@@ -13,9 +13,9 @@ A claim whose answer was lost is asked again under its own idempotency key, so t
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from jackline._async.client import AsyncClient
 from jackline.clock import Clock
@@ -100,7 +100,7 @@ class Engine:
         for execution in list(self._executions.values()):
             execution.stop(reason)
 
-    async def run(self, before_claiming: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def run(self, before_claiming: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Work until stopped. `before_claiming` runs once, registered and renewing, before the first claim."""
         await self._register_patiently()
         background = [asyncio.create_task(self.staying.run()), asyncio.create_task(self.staying.watch())]
@@ -110,13 +110,24 @@ class Engine:
             background.append(asyncio.create_task(stream.run()))
         try:
             if before_claiming is not None:
-                await before_claiming()
+                await self._unless_stopped(before_claiming())
             await self._claim_until_stopped()
             await self._settle()
         finally:
             for one in background:
                 one.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+
+    async def _unless_stopped(self, preparing: Coroutine[Any, Any, None]) -> None:
+        """See preparations through, or drop them when there is no use for them any more."""
+        both = asyncio.create_task(preparing), asyncio.create_task(self._stopping.wait())
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        prepared, stopping = both
+        stopping.cancel()
+        if prepared.done():
+            prepared.result()
+        prepared.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
 
     def take_on(self, execution: Execution, lease: HeldLease) -> None:
         """Execute something whose lease is already renewed: a run that was found again after a restart."""
