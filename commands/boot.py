@@ -1,8 +1,11 @@
 """Starting a desk: the journal is replayed into the live index, then every clock about others starts from now.
 
 Time during which no node was up has not passed: a fact that was recorded ``s`` seconds before the journal's last one
-counts as ``s`` seconds old, however long the service was away and the replay takes. Leases get a full ttl from the
-start.
+counts as ``s`` seconds old, however long the service was away and the replay takes. Leases, reservations and the grace
+of a cancel have their whole time from the start.
+
+Only wall instants survive a process, so a wall clock that was set forth between two facts counts as time that passed:
+a slice or a quarantine may end early after a restart, which hands a run on, or a worker back, and costs nothing else.
 """
 
 from collections.abc import Callable

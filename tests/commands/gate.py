@@ -33,6 +33,10 @@ class Gate:
         else:
             self._hand_over = writer._hand_over
             writer._hand_over = self._hold_back
+        self._store = store
+        self._load_tail = store.load_tail
+        self._landed: Any = None
+        store.load_tail = self._tail
         store.append = self._failable(store.append)
         store.append_each = self._failable(store.append_each)
 
@@ -81,11 +85,23 @@ class Gate:
 
     def _failable(self, append: Callable[[Any], None]) -> Callable[[Any], None]:
         def through(batch: Any) -> None:
-            after_all = self._failing.pop() if self._failing else None
-            if after_all is not False:
+            if not self._failing:
                 append(batch)
-            if after_all is not None:
-                message = "disk I/O error"
-                raise sqlite3.OperationalError(message)
+                return
+            if self._failing.pop():
+                self._land(append, batch)
+            message = "disk I/O error"
+            raise sqlite3.OperationalError(message)
 
         return through
+
+    def _land(self, append: Callable[[Any], None], batch: Any) -> None:
+        """Have it appended, and leave the store as it is when its commit reports an error."""
+        before = self._store.tail
+        append(batch)
+        self._landed = self._store.tail
+        self._store.tail, self._store.expected = before, self._landed
+
+    def _tail(self) -> Any:
+        landed, self._landed = self._landed, None
+        return self._load_tail() if landed is None else landed

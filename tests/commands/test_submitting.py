@@ -144,7 +144,7 @@ async def test_a_submission_that_failed_is_made_by_sending_it_again(each_world: 
 @pytest.mark.origin("A38", "K6")
 async def test_a_retry_is_a_new_run_linked_to_the_old_one_which_stays_as_it_is(each_world: World) -> None:
     world = each_world
-    wish: dict[str, Any] = {"payload": {"x": 1}, "labels": {"a": "b"}, "priority": 3, "attempts": 5, "concurrency_key": "k"}
+    wish: dict[str, Any] = {"payload": [1], "labels": {"a": "b"}, "priority": 3, "attempts": 5, "concurrency_key": "k"}
     old = await world.submit(**wish, run_after=world.clock().wall + timedelta(days=1))
     before = await world.show(old)
     new = (await submitting.retry(world.desk, ADMIN, old)).answer["run_id"]
