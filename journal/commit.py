@@ -61,18 +61,13 @@ class Entry(msgspec.Struct, gc=False):
     correlation_id: str | None = None
 
 
-class Decision(Generic[T]):
+class Decision(msgspec.Struct, Generic[T], eq=False, gc=False):
     """What was decided: facts in order, guards of every stream read (written ones too), the answer, register writes."""
 
-    __slots__ = ("answer", "entries", "guards", "writes")
-
-    def __init__(
-        self, entries: Sequence[Entry], guards: Mapping[str, int], answer: T, writes: Sequence[Write] = ()
-    ) -> None:
-        self.entries = entries
-        self.guards = guards
-        self.answer = answer
-        self.writes = writes
+    entries: Sequence[Entry]
+    guards: Mapping[str, int]
+    answer: T
+    writes: Sequence[Write] = ()
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -86,21 +81,16 @@ class Context(msgspec.Struct, frozen=True):
     request_digest: str | None = None
 
 
-class Done(Generic[T]):
+class Done(msgspec.Struct, Generic[T], eq=False, gc=False):
     """The answer; the position of the last fact (None when nothing was appended); the facts appended now.
 
     A repeated command has the position of what it recorded the first time, and no facts.
     """
 
-    __slots__ = ("answer", "facts", "position", "repeated")
-
-    def __init__(
-        self, answer: T, position: int | None = None, facts: Sequence[Recorded] = (), *, repeated: bool = False
-    ) -> None:
-        self.answer = answer
-        self.position = position
-        self.facts = facts
-        self.repeated = repeated
+    answer: T
+    position: int | None = None
+    facts: Sequence[Recorded] = ()
+    repeated: bool = False
 
 
 class Journal:

@@ -9,7 +9,10 @@ when it only wrote registers).
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from domain.values import Fact
 from journal.chain import Tail, link
@@ -18,6 +21,9 @@ from journal.registers import Write
 
 StoredFact = tuple[str, int, str, bytes, str | None]
 """A fact that is ready to be stored: stream, version, topic, state, correlation id."""
+
+
+EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
 class Command(NamedTuple):
@@ -37,33 +43,20 @@ class CommandRow(NamedTuple):
     answer: bytes
 
 
-class Pending:
+class Pending(msgspec.Struct, eq=False):
     """A decision between being decided and being durable."""
 
-    __slots__ = (
-        "command", "error", "facts", "first", "guards", "held", "rows", "settled", "stored", "waiter", "writes",
-    )
-
-    def __init__(
-        self,
-        rows: Sequence[StoredFact],
-        facts: Sequence[tuple[Fact, Meta]] = (),
-        *,
-        guards: Mapping[str, int],
-        writes: Sequence[Write] = (),
-        command: Command | None = None,
-    ) -> None:
-        self.rows = rows
-        self.facts = facts
-        self.guards = guards
-        self.writes = writes
-        self.command = command
-        self.first = 0
-        self.error: BaseException | None = None
-        self.settled = False
-        self.stored: Sequence[Recorded] = ()
-        self.held: Sequence[str] = ()
-        self.waiter: asyncio.Future[None] | None = None
+    rows: Sequence[StoredFact]
+    facts: Sequence[tuple[Fact, Meta]] = ()
+    guards: Mapping[str, int] = EMPTY
+    writes: Sequence[Write] = ()
+    command: Command | None = None
+    first: int = 0
+    error: BaseException | None = None
+    settled: bool = False
+    stored: Sequence[Recorded] = ()
+    held: Sequence[str] = ()
+    waiter: asyncio.Future[None] | None = None
 
     def recorded(self) -> Sequence[Recorded]:
         """The facts in their places, once the writer is done."""
@@ -83,17 +76,19 @@ class Batch:
     """Decisions that are appended together, from the end of the chain at ``before`` to the one at ``after``.
 
     ``parameters`` are the rows of ``stored_events``, one after another. ``refused`` are decisions that were found stale
-    while the batch was made up; they are told together with it. ``straight`` says that it was appended as it was made.
+    while the batch was made up; they are told together with it. ``size`` counts both. ``straight`` says that it was
+    appended as it was made.
     """
 
-    __slots__ = ("accepted", "after", "before", "parameters", "refused", "straight")
+    __slots__ = ("accepted", "before", "hash", "parameters", "position", "refused", "size", "straight")
 
     def __init__(self, before: Tail) -> None:
         self.before = before
-        self.after = before
+        self.position, self.hash = before
         self.accepted: list[Pending] = []
         self.refused: list[Pending] = []
         self.parameters: list[Any] = []
+        self.size = 0
         self.straight = False
 
     @classmethod
@@ -104,20 +99,25 @@ class Batch:
             batch.add(pending)
         return batch
 
-    def __len__(self) -> int:
-        return len(self.accepted) + len(self.refused)
+    @property
+    def after(self) -> Tail:
+        """Where the chain ends after it."""
+        return Tail(self.position, self.hash)
+
+    def refuse(self, pending: Pending) -> None:
+        """Let a decision that cannot be appended be told with this batch."""
+        self.refused.append(pending)
+        self.size += 1
 
     def add(self, pending: Pending) -> None:
         """Give a decision's facts the next positions."""
         self.accepted.append(pending)
-        if not pending.rows:
-            pending.first = 0
-            return
-        position, digest = self.after
-        pending.first = position + 1
+        self.size += 1
+        position, digest = self.position, self.hash
+        pending.first = position + 1 if pending.rows else 0
         parameters = self.parameters
         for stream, version, topic, state, correlation_id in pending.rows:
             position += 1
             digest = link(digest, position, stream, version, topic, state)
             parameters += (position, stream, version, topic, state, correlation_id, digest)
-        self.after = Tail(position, digest)
+        self.position, self.hash = position, digest

@@ -80,16 +80,19 @@ class Streams:
                 if recorded.version != 1 or (fold := self._folds.get(prefix_of(recorded.stream))) is None:
                     continue
                 state = fold.initial
-            if state.version < recorded.version:  # otherwise it was read after the append and before this
-                self._move_on(state, recorded)
+            if state.version >= recorded.version:
+                continue  # it was read after the append and before this
+            after = self._after(state, recorded) if state.version == recorded.version - 1 else None
+            if after is None:
+                states.pop(recorded.stream, None)
+            else:
+                states[recorded.stream] = after
         while len(states) > self._max:
             del states[next(iter(states))]
 
-    def _move_on(self, state: Any, recorded: Recorded) -> None:
-        if state.version == recorded.version - 1:
-            try:
-                self._states[recorded.stream] = self._folds[prefix_of(recorded.stream)].evolve(state, recorded.fact)
-                return
-            except Exception:  # a fold that raises is a bug, and must not stop what others wait for
-                log.exception("folding %s@%d failed; it will be read again", recorded.stream, recorded.version)
-        self._states.pop(recorded.stream, None)
+    def _after(self, state: Any, recorded: Recorded) -> Any | None:
+        try:
+            return self._folds[prefix_of(recorded.stream)].evolve(state, recorded.fact)
+        except Exception:  # a fold that raises is a bug, and must not stop what others wait for
+            log.exception("folding %s@%d failed; it will be read again", recorded.stream, recorded.version)
+            return None

@@ -33,6 +33,7 @@ from collections.abc import Callable, Sequence
 
 from eventsourcing.persistence import IntegrityError
 
+from journal.chain import Tail
 from journal.errors import JournalBusy, JournalClosed, JournalError, StaleRead, UnreadableStorage
 from journal.pending import Batch, Pending
 from journal.store import Store
@@ -47,7 +48,7 @@ HAND_OVER_AT = 512
 """Decisions at which a batch is handed over while the loop goes on deciding; others wait for the loop's turn."""
 
 MAX_HEADS = 200_000
-"""Heads of streams remembered; far more than can be under way, so that none of those is forgotten."""
+"""Heads of streams remembered; beyond it all are forgotten but those of facts under way, and are read when needed."""
 
 SWITCH_INTERVAL_S = 0.0005
 """How long the event loop may keep the interpreter from the writing thread; Python's own default is 5 ms."""
@@ -68,9 +69,10 @@ class Writer(ABC):
         self._max_queued = max_queued
         self._max_batch = max_batch
         self._heads: dict[str, int] = {}
-        self._next = store.tail
+        self._last = Batch(store.tail)
+        self._open: Batch | None = None
         self._ready: deque[Batch] = deque()
-        self._handed_over = 0
+        self._under_way: deque[Batch] = deque()
         self._strayed = False
         self._flush_planned = False
         self._tail_unsure = False
@@ -108,8 +110,8 @@ class Writer(ABC):
         self._queued += 1
         if self._queued == 1:
             self._idle.clear()
-        if self._handed_over < self.ahead:
-            if len(self._ready[-1]) >= HAND_OVER_AT:
+        if len(self._under_way) < self.ahead:
+            if self._last.size >= HAND_OVER_AT:
                 self._flush()
             elif not self._flush_planned:
                 self._flush_planned = True
@@ -129,22 +131,22 @@ class Writer(ABC):
     # Making up batches
 
     def _join(self, pending: Pending) -> None:
+        batch = self._open
+        if batch is None or batch.size >= self._max_batch:
+            batch = self._begin(self._last.after)
         pending.error = self._contradiction(pending)
-        ready = self._ready
-        if not ready or len(ready[-1]) >= self._max_batch:
-            ready.append(Batch(self._next))
-        batch = ready[-1]
         if pending.error is not None:
-            batch.refused.append(pending)
+            batch.refuse(pending)
             return
         batch.add(pending)
-        self._next = batch.after
         heads = self._heads
         for row in pending.rows:
-            heads.pop(row[0], None)
             heads[row[0]] = row[1]
-        if len(heads) > MAX_HEADS:
-            del heads[next(iter(heads))]
+
+    def _begin(self, before: Tail) -> Batch:
+        batch = self._open = self._last = Batch(before)
+        self._ready.append(batch)
+        return batch
 
     def _contradiction(self, pending: Pending) -> JournalError | None:
         """The guard that does not hold after everything before this decision; None when all hold."""
@@ -168,21 +170,32 @@ class Writer(ABC):
 
     def _flush(self) -> None:
         """Hand over what is ready, as far as the writing side takes it."""
-        if self._strayed and self._handed_over == 0:
+        if self._strayed and not self._under_way:
             self._make_up_again()
-        while self._ready and not self._strayed and self._handed_over < self.ahead:
-            self._handed_over += 1
-            self._hand_over(self._ready.popleft())
+        while self._ready and not self._strayed and len(self._under_way) < self.ahead:
+            batch = self._ready.popleft()
+            self._under_way.append(batch)
+            if batch is self._open:
+                self._open = None
+            self._hand_over(batch)
 
     def _make_up_again(self) -> None:
         """After an append that did not go straight: begin where storage ends, with heads read anew."""
         self._strayed = False
         self._heads.clear()
-        self._next = self._store.tail
         waiting = [pending for batch in self._ready for pending in (*batch.accepted, *batch.refused)]
         self._ready.clear()
+        self._last = Batch(self._store.tail)
+        self._open = None
         for pending in waiting:
             self._join(pending)
+
+    def _forget_heads(self) -> None:
+        """Forget all heads but those that storage does not have yet."""
+        coming = {
+            row[0] for batch in (*self._under_way, *self._ready) for pending in batch.accepted for row in pending.rows
+        }
+        self._heads = {stream: head for stream, head in self._heads.items() if stream in coming}
 
     @abstractmethod
     def _hand_over(self, batch: Batch) -> None:
@@ -190,11 +203,13 @@ class Writer(ABC):
 
     def _finish(self, batch: Batch) -> None:
         """In the event loop: tell a batch's outcome, after the writing side has got its next one."""
-        self._handed_over -= 1
-        self._queued -= len(batch)
+        self._under_way.popleft()
+        self._queued -= batch.size
         if not batch.straight:
             self._strayed = True
         self._flush()
+        if len(self._heads) > MAX_HEADS:
+            self._forget_heads()
         try:
             self._told((*batch.accepted, *batch.refused))
         finally:

@@ -93,7 +93,7 @@ async def test_who_waits_is_woken_by_the_position_that_was_waited_for() -> None:
     await asyncio.sleep(0)
 
     feed.publish([fact(1), fact(2)])
-    assert [True, True] == [await task for task in waiting[:2]]
+    assert [True, True] == [await one for one in waiting[:2]]
     assert not waiting[2].done()
 
     feed.publish([fact(n) for n in (3, 4, 5)])

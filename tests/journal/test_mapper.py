@@ -128,10 +128,10 @@ def test_the_library_maps_through_the_same_codec() -> None:
     mapper = FactMapper(CODEC)
     recorded = Recorded(0, "account-a", 3, "account.deposited.v1", Deposited(amount=1), FULL)
 
-    event = mapper.to_stored_event(recorded)
+    stored = mapper.to_stored_event(recorded)
 
-    assert StoredEvent("account-a", 3, "account.deposited.v1", CODEC.encode(FULL, Deposited(amount=1))) == event
-    assert recorded == mapper.to_domain_event(event)
-    notification = Notification("account-a", 3, "account.deposited.v1", event.state, 9)
+    assert StoredEvent("account-a", 3, "account.deposited.v1", CODEC.encode(FULL, Deposited(amount=1))) == stored
+    assert recorded == mapper.to_domain_event(stored)
+    notification = Notification("account-a", 3, "account.deposited.v1", stored.state, 9)
     assert msgspec.structs.replace(recorded, position=9) == mapper.to_domain_event(notification)
     assert ("account-a", 3) == (recorded.originator_id, recorded.originator_version)
