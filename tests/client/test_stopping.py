@@ -92,9 +92,9 @@ def test_at_the_end_of_its_slice_a_command_saves_and_its_run_goes_on(
         [ $place = null ] || { echo $place > $JACKLINE_RESULT; exit 0; }
         trap 'echo 8 | jackline partial save -; exit 0' TERM
         while :; do sleep 0.05; done"""
-    policy: PolicyOptions = {"max_hold_s": 1.0, "lease_ttl_s": 5.0}
+    policy: PolicyOptions = {"max_hold_s": 4.0, "lease_ttl_s": 10.0}
     run_id = client.submit({"command": ["sh", "-c", script]}, queue=queue, policy=policy).run_id
-    run = client.wait(run_id, 30)
+    run = client.wait(run_id, 60)
     ends = [fact.data["outcome"] for fact in client.facts(run_id) if fact.topic == "run.attempt_ended.v1"]
 
     assert ("succeeded", 8, 0, ["handed_back"]) == (run.state, run.result, run.failed_attempts, ends)

@@ -20,6 +20,7 @@ An effect is caused at most once over all attempts of a run:
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -78,6 +79,8 @@ def _control() -> Attempt | None:
 
 def _client(place: Place, patience_s: float) -> Client:
     _wait_for_worker(patience_s)
+    # The order to end goes to every process of the run; what is being said now is said first, within the grace.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return place.client(Retry(patience_s=patience_s))
 
 
@@ -174,6 +177,7 @@ def _flush(control: Attempt) -> None:
 
 
 def _wait_for_answer(client: Client, run_id: str, known: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for _ in client.follow(run_id):
         run = client.run(run_id)
         if len(run.answers) > known:
