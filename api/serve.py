@@ -30,6 +30,7 @@ from api.bodies import MAX_BYTES
 from api.boot import Boot
 from api.clock import new_id, system_clock
 from api.node import Node
+from api.protocol import BoundedHttp
 from api.settings import Settings
 from jackline.cli.exits import FAILED, USAGE, Fault
 from journal.errors import DataDirBusy, DataDirUnusable, JournalError
@@ -125,7 +126,7 @@ def server_of(node: Node) -> Server:
     return Server(
         uvicorn.Config(
             build_app(node),
-            http="httptools",
+            http=BoundedHttp,
             ws="websockets-sansio",
             lifespan="off",
             log_config=None,
