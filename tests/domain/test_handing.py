@@ -13,6 +13,7 @@ from domain.run_facts import (
     RunParked,
     RunResumed,
     RunSettled,
+    State,
     Work,
     WorkerTimeout,
 )
@@ -21,7 +22,7 @@ from domain.values import Moment
 from tests.domain.commands import cancel, claim, close, end_slice, expire, hand_back, park, pause, resume, write
 from tests.domain.facts import cancel_asked, expired, granted, handed_back, intended, parked, pause_asked, submitted
 from tests.domain.facts import sliced as slice_ended
-from tests.domain.kit import NOON, Decide, given, lease_citation, noon, run_citation, text
+from tests.domain.kit import NOON, Decide, Told, given, lease_citation, noon, run_citation, text
 
 
 @pytest.mark.origin("B2", "K3")
@@ -52,6 +53,32 @@ def test_an_expiry_carries_the_mark_that_it_was_judged_by() -> None:
     assert "lease_expired" == outcome.fact(WorkerTimeout).kind
     assert (lease_citation(2),) == outcome.fact(WorkerTimeout).cites
     assert (lease_citation(2), run_citation(3)) == outcome.fact(AttemptEnded).cites
+
+
+def test_the_timeout_tells_what_it_was_judged_by_in_words_for_people() -> None:
+    timeout = given(submitted(), granted()).renewed(at=20).when(expire(), at=80).fact(WorkerTimeout)
+
+    assert (1, "ada") == (timeout.fence, timeout.worker)
+    assert {
+        "ttl_s": 60.0, "granted_at": noon().isoformat(), "last_renewed_at": noon(20).isoformat(), "renewals": 1,
+    } == timeout.marks  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ((submitted(max_attempts=1), granted()), "aborted"),
+        ((submitted(), granted(), cancel_asked()), "cancelled"),
+        ((submitted(), granted(), pause_asked()), "paused"),
+        ((submitted(), granted(), parked(kept=True)), "waiting_input"),
+    ],
+    ids=["spent", "cancelled", "paused", "parked"],
+)
+def test_an_end_after_which_nothing_is_queued_names_no_due_instant(facts: tuple[Told, ...], state: State) -> None:
+    outcome = given(*facts).when(expire(), at=60)
+
+    outcome.after.now_it_is(state)
+    assert outcome.fact(AttemptEnded).due_at is None
 
 
 @pytest.mark.origin("K13", "H10")
