@@ -163,16 +163,22 @@ def test_a_frozen_worker_process_that_thaws_ends_its_command_and_leaves_no_trace
     run = caller.get(f"/v1/runs/{run_id}?until=settled&wait_s=30").ok()
     before, output = caller.facts(run_id), caller.output(run_id)
     workers[0].process.send_signal(signal.SIGCONT)
-    lost = workers[0].says("claim_lost")
+    ended = workers[0].says("command_ended")
+    lost = until(lambda: _losses(workers[0]), what="the first worker to know that it lost the run", within_s=15)[0]
 
     assert ("succeeded", {"began_after": 1}, 2) == (run["state"], run["result"], run["fence"])
     assert (run_id, 1) == (lost["run_id"], lost["fence"])
-    workers[0].says("command_ended")
+    assert (run_id, 1, signal.SIGTERM) == (ended["run_id"], ended["fence"], ended["signal"])
     told = caller.facts(run_id)
     assert before == told[: len(before)]
     assert {"run.stop_reported.v1"} >= {fact["topic"] for fact in told[len(before) :]}
     assert output == caller.output(run_id)
     assert ["mail of attempt 1"] == outbox.read_text().splitlines()
+
+
+def _losses(worker: Worker) -> list[dict[str, Any]]:
+    """What it has said of a lost lease: learned by asking, or from the refusal of its last word."""
+    return worker.happenings("claim_lost") + worker.happenings("claim_lost_before_finish")
 
 
 def _said(caller: Caller, run_id: str, words: str) -> bool:
