@@ -56,7 +56,7 @@ def survive(service: Service, ordeal: Ordeal) -> Survived:
         crowd.abandon()
         raise
     crowd.stop()
-    return _judge(service, crowd, ordeal.seed)
+    return judge(service, crowd, ordeal.seed)
 
 
 def _load(crowd: Crowd, commands: int) -> None:
@@ -69,7 +69,8 @@ def _load(crowd: Crowd, commands: int) -> None:
     until(enough, what=f"{commands} more acknowledged commands", within_s=30.0)
 
 
-def _judge(service: Service, crowd: Crowd, seed: int) -> Survived:
+def judge(service: Service, crowd: Crowd, seed: int) -> Survived:
+    """Hold a service to everything that a crowd which has stopped was told; the seed is named when it fails."""
     caller = service.caller()
     promises = crowd.since([0] * CLIENTS)
     facts = {promise.run_id: caller.facts(promise.run_id) for promise in promises if promise.kind == "submitted"}

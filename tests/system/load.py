@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import Any
 
 from tests.system.calling import Answer, Caller
-from tests.system.serving import register
 
 QUEUE = "shared"
 POLICY = {"max_attempts": 1000, "retry_base_s": 0, "retry_cap_s": 0}
@@ -146,7 +145,8 @@ class Crowd:
     def start(self) -> None:
         """Begin."""
         for client in self.clients:
-            register(client.caller, client.diary.name, slots=100)
+            name = client.diary.name
+            client.caller.insist("PUT", f"/v1/workers/{name}", {"slots": 100}, key=name, over=client.abandoned).ok()
             client.start()
 
     def stop(self, within_s: float = 60.0) -> None:
