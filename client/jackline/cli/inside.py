@@ -29,11 +29,10 @@ import typer
 from jackline._sync.client import Client
 from jackline._sync.pause import pause
 from jackline.cli import show
-from jackline.cli.exits import EFFECT, USAGE, Fault
+from jackline.cli.exits import EFFECT, UNKNOWN, USAGE, Fault
 from jackline.cli.place import Place, verb
 from jackline.cli.submit import json_argument
 from jackline.clock import SYSTEM
-from jackline.errors import Unknown
 from jackline.models import LeaseRef
 from jackline.retrying import Retry
 from jackline.worker import keeper
@@ -78,10 +77,11 @@ def _control() -> Attempt | None:
 
 
 def _client(place: Place, patience_s: float) -> Client:
+    client = place.client(Retry(patience_s=patience_s))
     _wait_for_worker(patience_s)
     # The order to end goes to every process of the run; what is being said now is said first, within the grace.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    return place.client(Retry(patience_s=patience_s))
+    return client
 
 
 def _wait_for_worker(patience_s: float) -> None:
@@ -91,8 +91,8 @@ def _wait_for_worker(patience_s: float) -> None:
     waited_s = 0.0
     while worker is not None and worker["come_back_s"] is not None and not keeper.is_running(worker):
         if waited_s >= patience_s:
-            msg = "the worker of this run is dead, and has not come back"
-            raise Unknown(msg)
+            msg = "the worker of this run is gone, and the run is being handed over"
+            raise Fault(msg, "stop; what was saved is kept, and the next attempt begins there", UNKNOWN)
         pause(LOOK_S)
         waited_s += LOOK_S
         worker = control.load("worker.json") if control is not None else None

@@ -24,7 +24,7 @@ from jackline.worker.log import Log
 from jackline.worker.work import Work, work
 
 PANEL = "Workers"
-COME_BACK_S = 5.0  # with a stream, the service lets another take over after its reconnect window, 1 s by default
+COME_BACK_S = 1.0  # the service's own reconnect window: with a stream, another takes over after it
 PATIENCE = Retry(patience_s=5.0)
 
 
@@ -44,7 +44,7 @@ def work_verb(
     stream: Annotated[bool, typer.Option(help="Keep a stream open: a death is noticed at once.")] = True,
     come_back: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="How long commands go on without it. [5; --no-stream: the ttl]"),
+        typer.Option(metavar="SECONDS", min=0, help="How long commands go on without it. [1; --no-stream: the ttl]"),
     ] = None,
     run_key: Annotated[str | None, typer.Option(envvar="JACKLINE_RUN_KEY", help="The key commands get.")] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Instead of each run's own command.")] = None,

@@ -75,4 +75,4 @@ def _refused(told: Told) -> Iterator[Check]:
     yield Check(f"crawl: a close by worker one was refused: {refusal.detail}", right, granted.position)
     lost = [entry for entry in told.worker_log if entry["happening"] == "claim_lost"]
     right = len(lost) >= 2 and all((entry["presented"], entry["holder"]) == (1, "two") for entry in lost)
-    yield Check("worker one, brought back, was told that two holds both runs, and ended its processes", right)
+    yield Check("worker one, brought back, was told that two holds both runs, and nothing of it is left", right)

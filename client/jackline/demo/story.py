@@ -123,7 +123,7 @@ def play(place: Path, tell: Teller) -> Told:
         refusal = _refused(client, old["crawl"])
         stage.tell.refusal("crawl", _grant(stage, "crawl"), refusal)
         exits.enter_context(_worker(stage, "one"))
-        stage.until("worker one is told that it lost both, and has ended their commands", lambda: _let_go(stage, old))
+        stage.until("worker one is told that it lost both, and nothing of it is left", lambda: _let_go(stage, old))
         stage.until("the session asks", lambda: _see(stage, client)["session"].state == "waiting_input")
         client.answer(_id(stage, "session"), ANSWER)
         runs = stage.until("all runs have ended", lambda: _all_settled(stage, client))

@@ -172,6 +172,8 @@ class CommandExecution:
                 self._loss_obeyed = True
                 await self._obey_loss(self._lease.loss)
             await asyncio.sleep(LOOK_S)
+        if self._lease.loss is not None and not self._loss_obeyed:
+            await self._obey_loss(self._lease.loss)
         if not (self._attempt / "exit.json").exists():
             # The keeper was killed. The kernel ended the command with it, but not what the command had started.
             ended = await asyncio.to_thread(end_marked, MARK, str(self._attempt.path))
