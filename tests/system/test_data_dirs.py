@@ -20,7 +20,7 @@ from tests.system.conftest import Serving
 from tests.system.kills import verified
 from tests.system.serving import Service, cli, one_line, submit
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("D40", "D55", "R10")]
+pytestmark = pytest.mark.system
 
 JOURNAL = "journal.sqlite3"
 
@@ -57,6 +57,7 @@ def kept(service: Service) -> None:
     assert verified(service)["ok"]
 
 
+@pytest.mark.origin("D55")
 def test_a_second_service_on_the_same_data_dir_names_the_first_and_changes_nothing(
     make_service: Serving, service: Service
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_second_service_on_the_same_data_dir_names_the_first_and_changes_nothi
     assert 200 == service.caller().get("/readyz").status
 
 
+@pytest.mark.origin("D55")
 def test_a_data_dir_whose_service_was_killed_is_free_at_once(service: Service) -> None:
     submit(service.caller(), name="kept")
 
@@ -123,6 +125,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.origin("D40", "R10")
 @pytest.mark.parametrize("how", SPOILED)
 def test_a_journal_that_is_spoiled_is_refused_in_one_line_and_left_as_it_is(stopped: Service, how: str) -> None:
     spoil, words = SPOILED[how]
@@ -160,6 +163,7 @@ def _of_a_later_version(journal: Path) -> None:
         connection.execute("UPDATE tail SET hash = ?", (follows,))
 
 
+@pytest.mark.origin("D40")
 def test_a_fact_with_an_unknown_name_is_refused_by_its_name_and_place(stopped: Service) -> None:
     _of_a_later_version(stopped.data_dir / JOURNAL)
     before = contents(stopped.data_dir)

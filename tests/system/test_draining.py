@@ -23,7 +23,7 @@ from tests.system.load import Crowd, broken, chances, disorder
 from tests.system.serving import Service, claim_one, cli, register, submit
 from tests.waiting import until
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("A28", "D56", "H3", "K5", "R19")]
+pytestmark = pytest.mark.system
 
 STOPS = 3
 GOING_AWAY = 1001
@@ -35,6 +35,7 @@ def stream_of(service: Service, worker_id: str) -> AbstractContextManager[Client
     return connect(url, additional_headers={"authorization": f"Bearer {service.key}"}, open_timeout=10)
 
 
+@pytest.mark.origin("D56", "R19")
 def test_stops_under_load_acknowledge_or_leave_to_be_repeated(make_service: Serving, seed: int) -> None:
     service = make_service(retry_continuation_s=0).start()
     crowd = Crowd(service.port, service.key, 4, seed)
@@ -59,6 +60,7 @@ def test_stops_under_load_acknowledge_or_leave_to_be_repeated(make_service: Serv
     assert verified(service)["ok"]
 
 
+@pytest.mark.origin("A28", "D56")
 def test_a_stop_closes_a_workers_stream_as_ours_and_detaches_nobody(service: Service) -> None:
     caller = service.caller()
     worker, run_id = register(caller, "ada"), submit(caller)
@@ -106,6 +108,7 @@ def test_a_stream_closed_by_its_worker_without_a_goodbye_is_a_detachment(service
     assert ["ada"] == detached(service)
 
 
+@pytest.mark.origin("D56")
 def test_waiting_claims_and_followers_do_not_hold_a_stop_up(service: Service) -> None:
     caller = service.caller()
     register(caller, "ada")
@@ -156,6 +159,7 @@ def test_a_follower_resumes_after_a_restart_where_it_was(service: Service) -> No
     ]
 
 
+@pytest.mark.origin("A28", "H3", "K5")
 def test_a_lease_has_its_full_ttl_again_after_the_service_was_away_for_longer(service: Service) -> None:
     ttl_s = 1.5
     caller = service.caller()

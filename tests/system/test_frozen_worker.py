@@ -15,10 +15,7 @@ from tests.system.calling import Caller, Listening
 from tests.system.frozen_worker import FrozenWorker
 from tests.system.serving import Service, claim_one, register, submit
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.origin("B4", "B5", "B32", "B33", "R8", "R20", "R25", "D21", "D44", "K11"),
-]
+pytestmark = [pytest.mark.system, pytest.mark.origin("B4", "B5", "R8")]
 
 TTL_S = 0.5
 Writes = dict[str, tuple[str, dict[str, Any]]]
@@ -95,6 +92,7 @@ def visible(caller: Caller, run_id: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.origin("B32", "B33", "R20", "R25", "D44", "K11")
 def test_a_worker_that_thaws_after_a_take_over_is_refused_every_kind_of_write(
     service: Service, frozen: FrozenWorker
 ) -> None:
@@ -130,6 +128,7 @@ def test_a_worker_that_thaws_after_a_take_over_is_refused_every_kind_of_write(
     assert before == visible(caller, run_id)
 
 
+@pytest.mark.origin("K11")
 def test_refused_stale_writes_are_counted_by_their_route(service: Service, frozen: FrozenWorker) -> None:
     caller = service.caller()
     run_id = submit(caller, policy={"lease_ttl_s": TTL_S})
@@ -143,6 +142,7 @@ def test_refused_stale_writes_are_counted_by_their_route(service: Service, froze
     assert {"POST /v1/runs/{run_id}/partial": 1} == caller.get("/healthz").ok()["refused_stale"]
 
 
+@pytest.mark.origin("D21", "R25")
 def test_a_frozen_worker_cannot_add_to_a_run_that_its_successor_has_ended(
     service: Service, frozen: FrozenWorker
 ) -> None:

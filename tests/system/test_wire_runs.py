@@ -6,7 +6,7 @@ from tests.system import shapes
 from tests.system.calling import Caller, Listening
 from tests.system.serving import Service, claim_one, register, submit
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("A38", "H17", "K6")]
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture
@@ -142,6 +142,7 @@ def test_facts_of_a_run_are_shown_in_order_with_what_caused_them(caller: Caller)
     assert page["facts"][1:2] == second["facts"]
 
 
+@pytest.mark.origin("A38")
 def test_facts_are_streamed_live_and_resumed_after_the_last_one_seen(caller: Caller) -> None:
     run_id = submit(caller, queue="streamed")
 
@@ -159,6 +160,7 @@ def test_facts_are_streamed_live_and_resumed_after_the_last_one_seen(caller: Cal
     assert seen[2] == again
 
 
+@pytest.mark.origin("H17")
 def test_why_names_state_facts_clocks_and_what_comes_next(caller: Caller) -> None:
     run_id = held(caller, "explained")
 
@@ -178,6 +180,7 @@ def test_why_names_state_facts_clocks_and_what_comes_next(caller: Caller) -> Non
     assert [] == settled["clocks"]
 
 
+@pytest.mark.origin("A38")
 def test_a_question_is_parked_answered_and_told_to_the_next_attempt(caller: Caller) -> None:
     run_id = held(caller, "asked")
     parking = {"fence": 1, "kind": "waiting_input", "question": {"which": 1}, "keep_lease": False}
@@ -199,6 +202,7 @@ def test_a_question_is_parked_answered_and_told_to_the_next_attempt(caller: Call
     )  # fmt: skip
 
 
+@pytest.mark.origin("A38", "K6")
 def test_pause_resume_cancel_and_retry_answer_the_run(caller: Caller) -> None:
     run_id = submit(caller, queue="steered", payload={"keep": "me"})
 

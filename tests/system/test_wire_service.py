@@ -10,7 +10,7 @@ from tests.system.conftest import Serving
 from tests.system.kills import verified
 from tests.system.serving import Service, claim_one, cli, register, submit
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("A39", "D37", "D43", "H12")]
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture
@@ -24,6 +24,7 @@ def made_key(service: Service, name: str, role: str, **bound: Any) -> Caller:
     return service.caller(made["key"])
 
 
+@pytest.mark.origin("D37")
 def test_liveness_readiness_and_health_say_what_they_are_asked(shared: Service, caller: Caller) -> None:
     stranger = shared.stranger()
     assert 200 == stranger.get("/livez").status
@@ -75,6 +76,7 @@ def test_keys_that_open_nothing_are_all_told_the_same(shared: Service, key: str)
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.origin("A39")
 def test_each_role_may_do_what_is_its_own_and_nothing_else(shared: Service) -> None:
     reader = made_key(shared, "a-reader", "reader")
     leader = made_key(shared, "a-leader", "leader", leader_ids=["ada"])
@@ -95,6 +97,7 @@ def test_each_role_may_do_what_is_its_own_and_nothing_else(shared: Service) -> N
     assert ("lease.fence_bumped.v1", "a-worker") == (granted["topic"], granted["principal"])
 
 
+@pytest.mark.origin("A39", "D43")
 def test_a_worker_cannot_write_under_anothers_fence_even_when_it_knows_it(shared: Service) -> None:
     mine = made_key(shared, "mine", "worker", worker_ids=["w-mine"])
     other = made_key(shared, "other", "worker", worker_ids=["w-other"])
@@ -113,6 +116,7 @@ def test_a_worker_cannot_write_under_anothers_fence_even_when_it_knows_it(shared
     assert ("running", None, None) == (run["state"], run["partial"], run["result"])
 
 
+@pytest.mark.origin("A39")
 def test_a_key_bound_to_leaders_sees_their_runs_alone(shared: Service) -> None:
     ada = made_key(shared, "for-ada", "leader", leader_ids=["ada"])
     hers = ada.post("/v1/runs", {"queue": "seen", "leader_id": "ada"}).ok(201)["run_id"]
@@ -159,6 +163,7 @@ def test_paths_and_methods_that_do_not_exist_are_told_so(caller: Caller) -> None
     assert "POST" in answer.headers["allow"]
 
 
+@pytest.mark.origin("H12")
 def test_unfenced_writes_are_taken_and_counted_while_a_roll_out_lasts(make_service: Serving) -> None:
     for mode in ("warn", "off"):
         caller = make_service(fence_required=mode).start().caller()

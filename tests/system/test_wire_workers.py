@@ -11,7 +11,7 @@ from tests.system.calling import Caller, Listening
 from tests.system.conftest import Serving
 from tests.system.serving import Service, claim_one, register, submit
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("B9", "B15", "D15", "D16", "D18", "D35", "D53")]
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def held(caller: Caller, queue: str, worker: str = "holder", **wish: Any) -> str
     return run_id
 
 
+@pytest.mark.origin("D53")
 def test_a_worker_is_registered_shown_listed_drained_and_leaves(caller: Caller) -> None:
     worker = caller.put("/v1/workers/full-life", {"labels": {"gpu": "yes"}, "slots": 2}).ok()
     assert ("full-life", {"gpu": "yes"}, 2, "active") == tuple(
@@ -61,6 +62,7 @@ def test_fewer_slots_or_labels_revoke_nothing(caller: Caller) -> None:
     assert [] == caller.post("/v1/claims", asked).ok()["claims"]
 
 
+@pytest.mark.origin("B9", "D35")
 def test_a_claim_by_queue_answers_claims_and_a_position(caller: Caller) -> None:
     run_id = submit(caller, queue="claimed", payload={"a": 1})
     register(caller, "claimer", slots=10)
@@ -112,6 +114,7 @@ def test_a_repeated_claim_under_its_key_grants_the_same_again_and_no_more(caller
     assert 2 == caller.get("/v1/queues/keyed").ok()["queued"]
 
 
+@pytest.mark.origin("B15")
 def test_a_claim_by_id_answers_one_claim_or_who_holds_it(caller: Caller) -> None:
     run_id = submit(caller, queue="by-id", run_after="2100-01-01T00:00:00Z")
     register(caller, "one"), register(caller, "two")
@@ -126,6 +129,7 @@ def test_a_claim_by_id_answers_one_claim_or_who_holds_it(caller: Caller) -> None
     caller.post(f"/v1/runs/{run_id}/claim", {"worker_id": "nobody"}).refused(404, "worker_unknown")
 
 
+@pytest.mark.origin("D15", "D16", "D18")
 def test_a_reservation_is_bound_or_cancelled_by_its_token_alone(caller: Caller) -> None:
     run_id = submit(caller, queue="reserved")
     register(caller, "reserver", slots=10)
@@ -280,6 +284,7 @@ def test_a_repeated_effect_claim_under_its_key_may_still_go_on(caller: Caller) -
     assert ("claimed", "claimed") == (first["answer"], again["answer"])
 
 
+@pytest.mark.origin("D35")
 def test_a_close_answers_the_run_and_a_second_one_by_a_stale_fence_is_refused(caller: Caller) -> None:
     run_id = held(caller, "closed", policy={"retry_base_s": 0})
 
