@@ -6,7 +6,8 @@ import msgspec
 
 from commands.desk import Desk
 
-HEAPS = ("lanes", "by_key")
+COOL = ("quarantine",)
+"""Reminders whose passing is no fact, so that a replay cannot know of it."""
 
 
 def books(desk: Desk) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def books(desk: Desk) -> dict[str, Any]:
         "reservations": dict(live.reservations),
         "workers": dict(live.workers),
         "quarantined": {key: (q.until, q.probe) for key, q in live.fleet.quarantined.items()},
-        "reminders": sorted((due.kind, due.subject, due.mark) for due in live.deadlines.all()),
+        "reminders": sorted((due.kind, due.subject, due.mark) for due in live.deadlines.all() if due.kind not in COOL),
         "marks": {run_id: mark.fence for run_id, mark in sorted(desk.evidence.leases._marks.items())},
         "seen": sorted(desk.evidence._seen),
     }
