@@ -12,7 +12,7 @@ import msgspec
 
 from commands.desk import Caller, Desk, entries_of, merged
 from commands.showing import show
-from domain.closing import Close
+from domain.closing import Close, code_of
 from domain.closing import close as closed
 from domain.handing import Park
 from domain.handing import hand_back as handed_back
@@ -22,7 +22,7 @@ from domain.refusal import InvalidCommand, Refusal
 from domain.run_facts import RunClosed
 from domain.settling import report_stop
 from domain.standing import RunDraft, Standing
-from domain.values import Json, Moment, Value
+from domain.values import Moment, Value
 from domain.worker import Blame, Worker, poison_class, quarantine, release, worker_stream
 from journal.commit import Decision, Done, Entry
 
@@ -183,7 +183,7 @@ def _said(desk: Desk, caller: Caller, standing: Standing, draft: RunDraft, closi
     """None when the close says nothing about its worker: no poison, and not the end of a probing run."""
     lease = standing.lease
     worker_id = lease.worker if isinstance(lease, Held) else lease.last.worker if lease.last is not None else ""
-    poison = poison_class(_error_text(closing.close.error)) if closing.close.outcome == "failed" else None
+    poison = poison_class(code_of(closing.close.error)) if closing.close.outcome == "failed" else None
     if poison is None and not desk.live.fleet.is_probe((caller.tenant, worker_id), standing.run_id, lease.fence):
         return None
     return Said(worker_id, poison, (draft.last(RunClosed),))
@@ -196,11 +196,3 @@ def _worker_entries(desk: Desk, stream: str, worker: Worker, said: Said, now: Mo
     else:
         facts = release(worker, said.worker_id, "probe", said.worker_id)
     return [Entry(stream, fact, None) for fact in facts]
-
-
-def _error_text(error: Json) -> str:
-    """Where a poison class stands: at the start of a text error, or of an object's ``code``."""
-    value = msgspec.json.decode(error)
-    if isinstance(value, dict):
-        value = value.get("code")
-    return value if isinstance(value, str) else ""

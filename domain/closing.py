@@ -5,6 +5,9 @@ for its leader's verdict. *failed* and retryable with attempts left is queued ag
 otherwise it fails, or waits for the verdict. An exit code of 0 is an outcome of the attempt; only the verdict-giver
 renders ``succeeded``.
 
+When nobody will try again and the process ended with neither code nor signal (``exit_unknown``), the evidence itself is
+missing: a run that its worker judges is then ``lost``, and not ``failed``.
+
 A *late close* is welcome: the attempt under the fence in force ended by a clock, nothing was granted since, and the
 run is still queued. It replaces the expiry's outcome, and ``failed_attempts`` is not raised again.
 
@@ -21,9 +24,13 @@ from domain.run import Run
 from domain.run_facts import PartialSalvaged, RunClosed
 from domain.settling import Settlement, settle_into
 from domain.standing import Presented, Remains, RunDraft, Standing, holder, late_holder
-from domain.values import NULL, Json, Moment, Value
+from domain.values import NULL, Json, Moment, Value, of_json
 
-Becomes = Literal["succeeded", "failed", "waiting_verdict", "queued", "paused", "cancelled"]
+Becomes = Literal["succeeded", "failed", "waiting_verdict", "queued", "paused", "cancelled", "lost"]
+
+
+EXIT_UNKNOWN = "exit_unknown"
+"""The error of a process that ended with neither exit code nor signal."""
 
 
 class Close(Value, frozen=True, kw_only=True):
@@ -82,7 +89,7 @@ def _close_into(draft: RunDraft, command: Close, remains: Remains, now: Moment, 
             attempt=run.attempt,
             fence=fence,
             outcome=command.outcome,
-            state=None if becomes in ("paused", "cancelled") else becomes,  # type: ignore[arg-type]
+            state=None if becomes in ("paused", "cancelled", "lost") else becomes,  # type: ignore[arg-type]
             result=NULL if becomes == "paused" else command.result,
             error=command.error,
             failed_attempts=failed,
@@ -107,8 +114,16 @@ def _follow_up(draft: RunDraft, command: Close, remains: Remains, now: Moment) -
             cites=(run.cancel.citation, draft.last(RunClosed)),
             error=command.error,
         )
-        left = remains if command.result == NULL else Remains(work=remains.work)
-        settle_into(draft, settled, left, now)
+        settle_into(draft, settled, _left(command, remains), now)
+    elif becomes == "lost":
+        cites = (draft.last(RunClosed),)
+        lost = Settlement(state="lost", reason=EXIT_UNKNOWN, cites=cites, error=command.error)
+        settle_into(draft, lost, _left(command, remains), now)
+
+
+def _left(command: Close, remains: Remains) -> Remains:
+    """What may be salvaged: nothing beside a result."""
+    return remains if command.result == NULL else Remains(work=remains.work)
 
 
 def _failed_attempts(run: Run, command: Close, fence: int) -> int:
@@ -125,4 +140,14 @@ def becomes_of(run: Run, command: Close, failed_attempts: int) -> Becomes:
         return "cancelled"
     if command.retryable and failed_attempts < run.policy.max_attempts:
         return "paused" if run.pause_asked else "queued"
-    return "waiting_verdict" if by_leader else "failed"
+    if by_leader:
+        return "waiting_verdict"
+    return "lost" if code_of(command.error) == EXIT_UNKNOWN else "failed"
+
+
+def code_of(error: Json) -> str:
+    """What an error is called: a text error itself, or an object's ``code``; empty when it has no name."""
+    value = of_json(error)
+    if isinstance(value, dict):
+        value = value.get("code")
+    return value if isinstance(value, str) else ""

@@ -80,10 +80,11 @@ def close(
     by: str | None = None,
     *,
     result: object = None,
+    error: object = None,
     retryable: bool = True,
 ) -> Decide:
     """The holder says how its attempt ended."""
-    command = Close(outcome=outcome, result=text(result), retryable=retryable)
+    command = Close(outcome=outcome, result=text(result), error=text(error), retryable=retryable)
     return lambda standing, remains, now: closing.close(standing, presented(fence, by), command, remains, now)
 
 

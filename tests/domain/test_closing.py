@@ -328,3 +328,30 @@ def test_what_a_close_makes_of_its_run_is_decided_in_one_place() -> None:
     assert "queued" == becomes_of(run, failed, 1)
     assert "failed" == becomes_of(run, failed, 2)
     assert "succeeded" == becomes_of(run, Close(outcome="succeeded"), 2)
+
+
+UNKNOWN = {"code": "exit_unknown"}
+
+
+@pytest.mark.origin("A4", "A33")
+def test_a_process_that_ended_nobody_knows_how_loses_its_run_when_nobody_will_try_again() -> None:
+    once = given(submitted(max_attempts=1), granted()).partial("half")
+
+    ended = once.when(close("failed", error=UNKNOWN), at=20)
+
+    ended.then(RunClosed, LeaseReleased, PartialSalvaged, RunSettled, LeaseRevoked).now_it_is("lost")
+    settled = ended.fact(RunSettled)
+    assert ("exit_unknown", (run_citation(3),)) == (settled.reason, settled.cites)
+
+
+def test_a_process_that_ended_nobody_knows_how_is_tried_again_or_left_to_its_leader() -> None:
+    given(submitted(), granted()).when(close("failed", error=UNKNOWN), at=20).after.now_it_is("queued")
+    last = given(submitted(verdict_by="leader", max_attempts=1), granted())
+    last.when(close("failed", error=UNKNOWN), at=20).after.now_it_is("waiting_verdict")
+
+
+@pytest.mark.parametrize("error", ["exit_unknown?", {"code": "exit"}, None, 7, ["exit_unknown"]])
+def test_only_the_very_name_of_a_missing_exit_loses_a_run(error: object) -> None:
+    last = given(submitted(max_attempts=1), granted())
+
+    last.when(close("failed", error=error), at=20).after.now_it_is("failed")
