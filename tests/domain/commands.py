@@ -74,7 +74,7 @@ def end_slice() -> Decide:
     return lambda standing, remains, now: handing.end_slice(standing)
 
 
-def close(
+def close(  # noqa: PLR0913  (one for each field of a close)
     outcome: Outcome = "succeeded",
     fence: int | None = 1,
     by: str | None = None,
