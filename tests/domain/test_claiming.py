@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.claiming import RunPaused, VerdictPending
+from domain.claiming import LabelsMissing, LimitReached, RunPaused, VerdictPending
 from domain.effects import EffectsMadeAmbiguous
 from domain.lease import (
     FenceBumped,
@@ -13,13 +13,22 @@ from domain.lease import (
     LeaseHeld,
     LeaseReleased,
     LeaseReserved,
+    LeaseRevoked,
     ReservationCancelled,
     ReservationLapsed,
     ReservationLost,
     Vacant,
 )
 from domain.run import SettledOtherwise, WrongState
-from domain.run_facts import AttemptEnded, AttemptStarted, ParkKind, RunClosed, WorkerTimeout
+from domain.run_facts import (
+    AttemptEnded,
+    AttemptStarted,
+    CancelRequested,
+    ParkKind,
+    RunClosed,
+    RunSettled,
+    WorkerTimeout,
+)
 from domain.values import Fact
 from tests.domain.commands import bind, cancel, cancel_reservation, claim, close, lapse, pause, reserve, resume, write
 from tests.domain.facts import (
@@ -199,7 +208,8 @@ def test_a_parked_run_with_a_kept_lease_is_claimed_only_after_that_lease_has_exp
 def test_a_paused_run_is_brought_back_by_a_resume_and_by_no_claim() -> None:
     waiting = given(submitted(), paused())
 
-    waiting.when(claim("ada")).then_refused(RunPaused)
+    refusal = waiting.when(claim("ada")).then_refused(RunPaused)
+    assert ("run 'r1' is paused; resume it first", {"run_id": "r1"}) == (str(refusal), refusal.fields())
     resumed = waiting.when(resume(), at=10).after
     resumed.when(claim("ada"), at=11).then(FenceBumped, AttemptStarted)
 
@@ -207,7 +217,10 @@ def test_a_paused_run_is_brought_back_by_a_resume_and_by_no_claim() -> None:
 def test_a_run_that_waits_for_its_verdict_is_granted_to_nobody() -> None:
     judged = given(submitted(verdict_by="leader"), granted("ada"), closed("succeeded", "waiting_verdict"))
 
-    judged.when(claim("bob"), at=30).then_refused(VerdictPending)
+    refusal = judged.when(claim("bob"), at=30).then_refused(VerdictPending)
+
+    assert "run 'r1' waits for its leader's verdict, not for a worker" == str(refusal)
+    assert {"run_id": "r1"} == refusal.fields()
 
 
 def test_a_settled_run_is_granted_to_nobody_and_the_refusal_names_its_state() -> None:
@@ -222,6 +235,23 @@ def test_a_grant_leaves_no_effect_of_the_attempt_before_as_merely_intended() -> 
 
     taken = outcome.then(LeaseExpired, WorkerTimeout, EffectsMadeAmbiguous, AttemptEnded, FenceBumped, AttemptStarted)
     assert "ambiguous" == taken.standing.effects.effects["mail"].state
+
+
+def test_a_grant_a_reservation_and_a_cancel_leave_nothing_intended_however_it_came_to_be() -> None:
+    unfinished = given(submitted(), intended("mail"))
+
+    unfinished.when(claim("ada")).then(EffectsMadeAmbiguous, FenceBumped, AttemptStarted)
+    unfinished.when(reserve("ada")).then(EffectsMadeAmbiguous, LeaseReserved)
+    unfinished.when(cancel()).then(CancelRequested, EffectsMadeAmbiguous, RunSettled, LeaseRevoked)
+
+
+def test_a_limit_or_a_label_that_stands_in_the_way_is_named() -> None:
+    limit = LimitReached(limit="slots", value=2, subject="ada")
+    labels = LabelsMissing(worker_id="ada", missing={"os": "linux"})
+
+    assert ("slots of 'ada' is 2 and is used up", 2) == (str(limit), limit.value)
+    assert "worker 'ada' lacks the labels {'os': 'linux'}" == str(labels)
+    assert {"worker_id": "ada", "missing": {"os": "linux"}} == labels.fields()
 
 
 @pytest.mark.origin("D42", "K15", "D14")

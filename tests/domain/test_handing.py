@@ -337,6 +337,15 @@ def test_a_pending_cancel_settles_the_run_as_soon_as_its_attempt_ends(ending: De
     assert text("half") == after.run.result
 
 
+@pytest.mark.parametrize(
+    ("ending", "at"), [(expire(), 60), (hand_back(), 6), (park(), 6)], ids=["expiry", "hand-back", "parking"]
+)
+def test_a_run_settled_by_a_pending_cancel_cites_the_wish(ending: Decide, at: float) -> None:
+    asked = given(submitted(), granted(), cancel_asked())
+
+    assert run_citation(3) == asked.when(ending, at).fact(RunSettled).cites[0]
+
+
 def test_a_run_parked_with_its_lease_kept_stays_so_under_a_pending_cancel_until_the_lease_ends() -> None:
     asked = given(submitted(), granted(), cancel_asked())
 

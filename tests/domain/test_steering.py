@@ -164,6 +164,12 @@ def test_a_pause_stops_a_queued_run_at_once_and_takes_a_reservation_back() -> No
     )
 
 
+def test_a_pause_is_put_down_as_the_leaders_with_no_question_and_no_lease() -> None:
+    assert RunParked(
+        kind="paused", question=text(None), lease_kept=False, reason="asked_by_leader", parked_at=noon(5)
+    ) == given(submitted()).when(pause(), at=5).fact(RunParked)
+
+
 def test_a_pause_of_a_running_run_is_only_asked_for_and_asked_once() -> None:
     asked = given(submitted(), granted()).when(pause(), at=5).then(PauseRequested).now_it_is("running", fence=1)
 
