@@ -1,0 +1,130 @@
+"""The evidence registers: last-seen marks, none of them a fact, and none of them read as old when it is missing."""
+
+import pytest
+
+from domain.lease import LeaseMark
+from evidence.memory import Evidence, LeaseMarks
+from tests.commands.clockwork import NOON
+
+
+def granted(ttl_s: float = 10.0) -> LeaseMarks:
+    """The marks of a node on which one lease was granted at noon."""
+    marks = LeaseMarks()
+    marks.grant("r1", 1, NOON.mono + ttl_s, NOON)
+    return marks
+
+
+def mark(marks: LeaseMarks) -> LeaseMark:
+    """The mark of that lease."""
+    found = marks.get("r1")
+    assert found is not None
+    return found
+
+
+async def test_a_grant_makes_a_mark_that_was_never_renewed() -> None:
+    assert LeaseMark(fence=1, deadline=1010, renewed_at=NOON.wall) == mark(granted())
+
+
+@pytest.mark.origin("D41")
+async def test_a_renewal_gives_the_full_ttl_from_now_and_is_counted() -> None:
+    marks = granted()
+    for count in (1, 2):
+        now = NOON.after(4.0 * count)
+        marks.renew("r1", mark(marks), 10, now)
+
+        assert LeaseMark(fence=1, deadline=now.mono + 10, renewed_at=now.wall, renewals=count) == mark(marks)
+
+
+@pytest.mark.parametrize(("at", "live"), [(9.999, True), (10.0, False), (10.001, False)])
+async def test_a_lease_is_live_until_its_deadline_and_over_at_the_deadline_itself(at: float, *, live: bool) -> None:
+    assert live == mark(granted()).live(NOON.after(at))
+
+
+async def test_a_detachment_shortens_a_mark_and_remembers_what_it_was() -> None:
+    marks = granted()
+    marks.shorten("r1", 1003)
+
+    assert (1003, True, 1010) == (mark(marks).deadline, mark(marks).detached, mark(marks).ttl_deadline)
+    marks.shorten("r1", 1002)
+    assert (1002, 1010) == (mark(marks).deadline, mark(marks).ttl_deadline)
+
+
+@pytest.mark.parametrize("deadline", [1010, 1020])
+async def test_a_detachment_never_lengthens_a_mark(deadline: float) -> None:
+    marks = granted()
+    before = mark(marks)
+    marks.shorten("r1", deadline)
+
+    assert before == mark(marks)
+
+
+async def test_a_renewal_after_a_detachment_forgets_it() -> None:
+    marks = granted()
+    marks.shorten("r1", 1003)
+    marks.renew("r1", mark(marks), 10, NOON.after(2))
+
+    assert (1012, False, 1012) == (mark(marks).deadline, mark(marks).detached, mark(marks).ttl_deadline)
+
+
+async def test_the_end_of_a_slice_sets_the_deadline_whatever_it_was() -> None:
+    marks = granted()
+    marks.shorten("r1", 1003)
+    marks.extend("r1", 1001)
+
+    assert (1001, False, 1001) == (mark(marks).deadline, mark(marks).detached, mark(marks).ttl_deadline)
+
+
+async def test_a_taken_mark_is_missing_until_it_is_put_back() -> None:
+    marks = granted()
+    before = mark(marks)
+    assert before == marks.take("r1")
+    assert (None, None) == (marks.get("r1"), marks.take("r1"))
+    marks.put_back("r1", before)
+
+    assert before == mark(marks)
+
+
+async def test_a_mark_that_is_put_back_does_not_replace_a_newer_one() -> None:
+    marks = granted()
+    old = marks.take("r1")
+    assert old is not None
+    marks.grant("r1", 2, 2000, NOON)
+    marks.put_back("r1", old)
+
+    assert 2 == mark(marks).fence
+
+
+async def test_what_has_no_mark_is_neither_shortened_nor_extended() -> None:
+    marks = LeaseMarks()
+    marks.shorten("r1", 1)
+    marks.extend("r1", 1)
+    marks.drop("r1")
+
+    assert 0 == len(marks)
+
+
+async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -> None:
+    evidence = Evidence()
+    evidence.leases.grant("r1", 1, 1010, NOON)
+    evidence.active("r1", NOON)
+    evidence.saw_worker(("t", "w"), NOON)
+    assert {"leases": 1, "activity": 1, "workers": 1} == evidence.sizes()
+    evidence.forget_run("r1")
+    evidence.forget_worker(("t", "w"))
+
+    assert {"leases": 0, "activity": 0, "workers": 0} == evidence.sizes()
+    evidence.forget_run("r1")
+    evidence.forget_worker(("t", "w"))
+
+
+async def test_the_last_activity_and_the_last_word_of_a_worker_are_kept() -> None:
+    evidence = Evidence()
+    for now in (NOON, NOON.after(5)):
+        evidence.active("r1", now)
+        evidence.saw_worker(("t", "w"), now)
+    activity = evidence.activity("r1")
+
+    assert activity is not None
+    assert (NOON.after(5).wall, 1005) == (activity.at, activity.mono)
+    assert NOON.after(5) == evidence.worker_seen(("t", "w"))
+    assert (None, None) == (evidence.activity("r2"), evidence.worker_seen(("t", "v")))
