@@ -97,16 +97,16 @@ class CommandExecution:
 
     async def run(self) -> None:
         """Start or rejoin the command, see it through, and tell how it ended."""
-        if self._claim is not None:
-            argv = _command_of(self._claim, self._shop.command)
-            if argv is None or self._asked is not None or self._lease.loss is not None:
-                await self._tell(Ending("hand-back") if argv else no_command())
-                return
-            self._start(self._claim, argv)
-        else:
-            self._keeper = Identity.of(self._attempt.load("keeper.json"))
-            self._sign()
+        argv = None if self._claim is None else _command_of(self._claim, self._shop.command)
+        if self._claim is not None and (argv is None or self._asked is not None or self._lease.loss is not None):
+            await self._tell(Ending("hand-back") if argv else no_command())
+            return
         try:
+            if self._claim is not None and argv is not None:
+                self._start(self._claim, argv)
+            else:
+                self._keeper = Identity.of(self._attempt.load("keeper.json"))
+                self._sign()
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._watch())
                 both.create_task(self._deliver())
@@ -121,6 +121,7 @@ class CommandExecution:
         self._order_to_end(self._shop.grace_s)
         while self._keeper_lives():
             await asyncio.sleep(LOOK_S)
+        self._attempt.remove()
 
     def _start(self, claim: Claim, argv: list[str]) -> None:
         shop, attempt = self._shop, self._attempt
@@ -311,7 +312,8 @@ class CommandExecution:
 
     async def _tell(self, last: Ending) -> None:
         """Say the last word, and forget the attempt once it was heard."""
-        self._attempt.save("ending.json", {"verb": last.verb, "body": last.body})
+        with contextlib.suppress(OSError):
+            self._attempt.save("ending.json", {"verb": last.verb, "body": last.body})
         if await tell(self._shop, self._lease, last):
             self._attempt.remove()
             self._shop.home.prune()

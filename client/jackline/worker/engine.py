@@ -13,7 +13,7 @@ A claim whose answer was lost is asked again under its own idempotency key, so t
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from jackline.worker.stream import WorkerStream
 
 POLL_S = 20.0  # how long one claim waits for work; the service allows 60
 AGAIN = Retry(first_s=0.2, cap_s=5.0)
+AILING = Retry(first_s=1.0, cap_s=30.0)  # between claims of a worker that cannot execute what it is given
 LEAVE_S = 5.0  # how long a stop waits for the service at each of its own steps
 CLAIM_MAX = 1000
 
@@ -84,6 +85,7 @@ class Engine:
         self._slot_freed = asyncio.Event()
         self._poll: _Poll | None = None
         self._refused: str | None = None
+        self._ailing: Iterator[float] | None = None
 
     @property
     def occupied(self) -> int:
@@ -158,6 +160,8 @@ class Engine:
                 self._slot_freed.clear()
                 await self._slot_freed.wait()
                 continue
+            if self._ailing is not None and await self._pause(next(self._ailing)):
+                break
             claiming = asyncio.create_task(self._claim())
             await asyncio.wait((stopping, claiming), return_when=asyncio.FIRST_COMPLETED)
             if not claiming.done():
@@ -188,7 +192,7 @@ class Engine:
             return False
         except Problem as refusal:
             self._poll = None
-            if refusal.code != self._refused:
+            if refusal.code != self._refused and not self._stopping.is_set():
                 self._refused = refusal.code
                 self.log("claim_refused", code=refusal.code, detail=refusal.detail)
             return False
@@ -244,6 +248,7 @@ class Engine:
                 # The same run under an older fence is still being ended here: two must not share its directory.
                 await asyncio.wait([predecessor])
             await execution.run()
+            self._ailing = None
         except Exception as error:  # noqa: BLE001 - one run's trouble must not end the worker
             await self._give_back([lease], error)
         finally:
@@ -259,7 +264,11 @@ class Engine:
         self._slot_freed.set()
 
     async def _give_back(self, leases: Sequence[HeldLease], error: Exception) -> None:
-        """What could not be executed for a reason of ours is somebody else's to try; the original error is kept."""
+        """What could not be executed for a reason of ours is somebody else's to try; the original error is kept.
+
+        Nothing is counted against the run, so a worker in trouble must not be quick to claim it again.
+        """
+        self._ailing = self._ailing or AILING.pauses(self.clock)
         for lease in leases:
             with contextlib.suppress(JacklineError):
                 await self.client.hand_back(lease.ref)
@@ -286,7 +295,9 @@ class Engine:
         else:
             self.log("left", worker_id=self.setup.worker_id)
 
-    async def _pause(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> bool:
+        """Wait so long, or until it is time to stop: then True."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
+        return self._stopping.is_set()

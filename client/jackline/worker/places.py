@@ -15,6 +15,7 @@ Everything here is for this user alone (0700, 0600). Documents are replaced whol
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,10 @@ _SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 class HomeBusy(JacklineError):
     """Another worker runs in that place."""
+
+
+class HomeUnusable(JacklineError):
+    """Nothing can be kept in that place."""
 
 
 class UnsafeName(JacklineError):
@@ -72,16 +77,19 @@ class Home:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            for name in ("runs", "attempts", "bin"):
+                (path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            msg = f"the worker cannot keep anything in {path} ({error.strerror}); give it another --work-dir"
+            raise HomeUnusable(msg) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
             msg = f"another worker runs in {path}; give this one another --work-dir or --id"
             raise HomeBusy(msg) from error
-        for name in ("runs", "attempts", "bin"):
-            (path / name).mkdir(mode=0o700, exist_ok=True)
 
     @classmethod
     def first_free(cls, root: Path) -> "Home":
@@ -134,7 +142,9 @@ class Home:
         script = self.path / "bin" / "jackline"
         code = "from jackline.cli.main import main; main()"
         draft = script.with_name(f".jackline.{os.getpid()}")
-        draft.write_text(f"#!/bin/sh\nexec '{sys.executable}' -I -c '{code}' \"$@\"\n", encoding="utf-8")
+        draft.write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -c {shlex.quote(code)} "$@"\n', encoding="utf-8"
+        )
         draft.chmod(0o700)
         draft.replace(script)
         return script.parent

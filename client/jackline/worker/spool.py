@@ -11,6 +11,7 @@ Units: bytes. Bounds: CHUNK_BYTES of JSON per chunk. Delivered output is given b
 can.
 """
 
+import contextlib
 import ctypes
 import ctypes.util
 import json
@@ -23,7 +24,7 @@ from jackline.worker.places import Attempt
 STREAMS = ("stdout", "stderr")
 CHUNK_BYTES = 192 * 1024  # the service accepts 256 KiB
 READ_BYTES = 128 * 1024
-RELEASE_BYTES = 8 * 1024 * 1024  # how much is delivered before its disk space is given back
+RELEASE_BYTES = 1024 * 1024  # how much is delivered before its disk space is given back
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 
 
@@ -73,7 +74,9 @@ class Spool:
 
     def _save(self) -> None:
         sent = asdict(self._sent) if self._sent else None
-        self._attempt.save("delivery.json", {"next_seq": self._next_seq, **self._offsets, "sent": sent})
+        # On a full disk the delivery itself is what frees space: it goes on, at the risk of a crash right then.
+        with contextlib.suppress(OSError):
+            self._attempt.save("delivery.json", {"next_seq": self._next_seq, **self._offsets, "sent": sent})
 
     def _read(self, piece: Piece) -> bytes:
         try:
