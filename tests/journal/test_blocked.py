@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from domain.values import Json
+from domain.values import Json, Moment
 from journal.commit import Journal
 from journal.errors import JournalBusy
 from journal.mapper import Recorded
@@ -129,14 +129,20 @@ async def test_a_cancelled_caller_leaves_its_lock_to_the_append(gated: tuple[Jou
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    second = asyncio.create_task(execute(journal, deposit(journal, "account-a", 100), locks=["a"]))
+    made: list[int] = []
+
+    def decide(now: Moment) -> Any:
+        made.append(journal.position)
+        return deposit(journal, "account-a", 100)(now)
+
+    second = asyncio.create_task(execute(journal, decide, locks=["a"]))
     await asyncio.sleep(0)
-    assert 1 == len(journal._locks)
+    assert (1, []) == (len(journal._locks), made)
 
     gate.open()
     done = await second
 
-    assert (111, 3, 0) == (done.answer, done.position, len(journal._locks))
+    assert (111, 3, [2], 0) == (done.answer, done.position, made, len(journal._locks))
 
 
 async def test_a_cancelled_callers_command_is_found_when_it_is_sent_again(gated: tuple[Journal, Gate]) -> None:

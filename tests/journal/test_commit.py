@@ -10,9 +10,9 @@ from domain.refusal import Refusal
 from domain.values import Moment
 from journal.commit import Context, Decision, Entry, Journal
 from journal.errors import IdempotencyMismatch, JournalClosed, JournalContended
-from journal.mapper import Recorded
+from journal.mapper import Meta, Recorded
 from journal.registers import ChunkWrite
-from tests.journal.accounts import AccountOpened, Deposited, command, deposit, execute, facts_in
+from tests.journal.accounts import NOON, AccountOpened, Deposited, command, deposit, execute, facts_in
 
 
 async def test_a_decision_is_answered_with_its_facts_in_their_places(journal: Journal) -> None:
@@ -80,6 +80,29 @@ async def test_a_repeated_command_gets_the_first_answer_and_does_nothing(journal
     assert (5, 1, True, ()) == (again.answer, again.position, again.repeated, again.facts)
     assert first.position == again.position
     assert 6 == journal.streams.load("account-a").balance
+
+
+@pytest.mark.origin("B27")
+async def test_a_repeated_command_gets_its_answer_even_if_it_would_be_refused_by_now(journal: Journal) -> None:
+    await execute(journal, deposit(journal, "account-a", 5), context=command("k"))
+
+    def refuse(_: Moment) -> Decision[int]:
+        message = "the account is closed"
+        raise Refusal(message, account="account-a")
+
+    assert 5 == (await execute(journal, refuse, context=command("k"))).answer
+
+
+async def test_what_a_tool_wrote_through_the_library_is_told_and_decided_upon(journal: Journal) -> None:
+    heard: list[int] = []
+    journal.listeners.append(lambda facts: heard.extend(fact.position for fact in facts))
+    await execute(journal, deposit(journal, "account-a", 1))
+    written = Recorded(0, "account-a", 2, "account.deposited.v1", Deposited(amount=10), Meta("f", NOON))
+    journal.application.events.put([written])
+
+    done = await execute(journal, deposit(journal, "account-a", 100))
+
+    assert (111, 3, [1, 2, 3]) == (done.answer, done.position, heard)
 
 
 async def test_a_command_repeated_while_the_first_is_under_way_waits_for_its_answer(journal: Journal) -> None:

@@ -93,6 +93,30 @@ async def test_an_append_that_happened_although_it_raised_is_answered_as_done(
     assert 2 == (await execute(on_disk, deposit(on_disk, "account-a", 1))).position
 
 
+async def test_registers_that_were_written_although_it_raised_are_answered_as_done(
+    on_disk: Journal, monkeypatch: Patch
+) -> None:
+    write = PartialWrite("r", 1, Json(b"1"))
+    await execute(on_disk, deposit(on_disk, "account-a"))
+
+    with failing_commits(monkeypatch, after_it_happened=True):
+        done = await execute(on_disk, deposit(on_disk, "account-a", 5, [write]), context=command("k"))
+
+    assert (6, 2, False) == (done.answer, done.position, done.repeated)
+    assert 1 == getattr(on_disk.registers.partial("r"), "saved", 0)
+
+
+async def test_what_was_told_before_its_own_turn_is_not_told_twice(on_disk: Journal) -> None:
+    heard: list[int] = []
+    on_disk.listeners.append(lambda facts: heard.extend(fact.position for fact in facts))
+    on_disk._writer.landed = 1  # as after an append behind it that could not be told from a failed one
+
+    done = await execute(on_disk, deposit(on_disk, "account-a", 5))
+
+    assert (1, [1], [1]) == (done.position, [fact.position for fact in done.facts], heard)
+    assert 5 == on_disk.streams.load("account-a").balance
+
+
 async def test_what_landed_while_storage_could_not_tell_is_found_by_its_command_id(
     on_disk: Journal, monkeypatch: Patch
 ) -> None:

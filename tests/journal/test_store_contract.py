@@ -141,6 +141,20 @@ def test_a_command_id_takes_effect_once_and_keeps_its_first_answer(app: App) -> 
     assert b"1" == getattr(app.store.command("k"), "answer", None)
 
 
+def test_a_repeated_command_among_others_is_refused_alone(app: App) -> None:
+    append(app.store, deciding(stored("account-a", 1), command=answered("k")))
+    pendings = [
+        deciding(stored("account-b", 1)), deciding(stored("account-c", 1), command=answered("k")),
+        deciding(stored("account-d", 1), command=answered("j")), deciding(stored("account-e", 1)),
+    ]
+
+    app.store.append_each(pendings)
+
+    assert [False, True, False, False] == [isinstance(p.error, CommandRecorded) for p in pendings]
+    assert [(2, "account-b", 1), (3, "account-d", 1), (4, "account-e", 1)] == places(app.store.facts_after(1, 10))
+    assert app.store.verify().ok
+
+
 def test_two_decisions_under_one_command_id_do_not_fit_into_one_batch(app: App) -> None:
     with pytest.raises(IntegrityError):
         append(

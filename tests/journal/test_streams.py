@@ -85,7 +85,7 @@ def test_a_fact_that_was_already_read_is_not_folded_again() -> None:
 
     streams.apply([fact])
 
-    assert 2 == streams.load("account-a").balance
+    assert (2, ["account-a"]) == (streams.load("account-a").balance, source.read)
 
 
 def test_a_fact_that_does_not_follow_makes_the_stream_be_read_again() -> None:

@@ -78,8 +78,9 @@ class Home:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in ("runs", "attempts", "bin"):
-                (path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+                (path / name).mkdir(mode=0o700, exist_ok=True)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             msg = f"the worker cannot keep anything in {path} ({error.strerror}); give it another --work-dir"
