@@ -21,10 +21,10 @@ Lives = Callable[[], AbstractAsyncContextManager[World]]
 
 
 @pytest.fixture
-def lives(tmp_path: Path) -> Lives:
+def lives(data_dir: Path) -> Lives:
     """One life of the service after another, on the same journal and the same clock."""
     ids = itertools.count(1)
-    return lambda: opened(tmp_path / "data", ids)
+    return lambda: opened(data_dir, ids)
 
 
 @pytest.mark.origin("A28", "D38", "D39")
