@@ -12,7 +12,6 @@ import pytest
 from tests.commands.clockwork import VirtualLoop
 from tests.commands.world import World, opened
 
-
 MEMORY_DISK = Path("/dev/shm")
 """Where the usual Linux keeps files in memory: an fsync costs nothing there."""
 
