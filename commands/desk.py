@@ -150,8 +150,8 @@ class Desk:
     def expect_new(self, run_id: str) -> None:
         """Spare the first look-ups of a run that is only now submitted: it has no lease, effects or output."""
         self.journal.registers.fresh(run_id)
-        self.journal.streams.fresh(lease_stream(run_id))
-        self.journal.streams.fresh(effects_stream(run_id))
+        self.journal.fresh(lease_stream(run_id))
+        self.journal.fresh(effects_stream(run_id))
 
     def worker(self, caller: Caller, worker_id: str) -> Worker:
         """The folded stream of a worker of the caller's tenant."""

@@ -150,6 +150,11 @@ class Journal:
         """The position of the last fact of a correlation (a run); 0 when it has none."""
         return self.store.last_position(correlation_id)
 
+    def fresh(self, stream: str) -> None:
+        """Note that a stream has no facts yet, so that neither its state nor a guard on it asks storage."""
+        self.streams.fresh(stream)
+        self._writer.fresh(stream)
+
     async def drain(self) -> None:
         """Return once nothing waits to be appended."""
         await self._writer.drain()

@@ -118,6 +118,10 @@ class Writer(ABC):
                 self._loop.call_soon(self._flush_soon)
         return waiter
 
+    def fresh(self, stream: str) -> None:
+        """Note that a stream has no facts yet, so that a guard on it need not ask storage."""
+        self._heads.setdefault(stream, 0)
+
     async def drain(self) -> None:
         """Return once nothing waits and nothing is under way."""
         if self._idle is not None:
@@ -151,10 +155,13 @@ class Writer(ABC):
     def _contradiction(self, pending: Pending) -> JournalError | None:
         """The guard that does not hold after everything before this decision; None when all hold."""
         heads = self._heads
+        written: set[str] | None = None
         for stream, version in pending.guards.items():
             head = heads.get(stream)
             if head is None:
-                if version == 0 and any(row[0] == stream for row in pending.rows):
+                if written is None:
+                    written = {row[0] for row in pending.rows}
+                if version == 0 and stream in written:
                     continue
                 try:
                     head = heads[stream] = self._store.head(stream)
