@@ -2,7 +2,7 @@
 
 A row is identified by its id (`B3`). A test vouches for it by `@pytest.mark.origin("B3")`, read from the
 source, so that nothing has to be imported or run; a mark on a class counts for each test in it, and one in
-a module's `pytestmark` for each test of the module. A row is answered when a test cites it, when it says why it
+a module's `pytestmark` for the module as a whole. A row is answered when a test cites it, when it says why it
 is not applicable, or when it names the capability that will bring it. Citing a row that does not exist is
 an error: it would vouch for nothing.
 
@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "origins.toml"
 DOCUMENT = ROOT / "docs" / "origins.md"
+WHOLE_MODULE = "every test in it"
 SECTIONS = {
     "A": "Runs and their leaders",
     "B": "Leases and resumption",
@@ -115,13 +116,10 @@ def report() -> int:
 
 
 def _cited_in(module: ast.Module) -> Iterator[tuple[str, str]]:
-    module_marks = [
-        row_id
-        for statement in module.body
-        if isinstance(statement, ast.Assign) and any(_is_named(target, "pytestmark") for target in statement.targets)
-        for row_id in _ids(statement.value)
-    ]
-    yield from _cited_by(module.body, module_marks, "")
+    for statement in module.body:
+        if isinstance(statement, ast.Assign) and any(_is_named(target, "pytestmark") for target in statement.targets):
+            yield from ((WHOLE_MODULE, row_id) for row_id in _ids(statement.value))
+    yield from _cited_by(module.body, [], "")
 
 
 def _cited_by(body: list[ast.stmt], inherited: list[str], prefix: str) -> Iterator[tuple[str, str]]:

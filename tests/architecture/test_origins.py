@@ -39,12 +39,14 @@ def test_a_citation_is_found_on_functions_classes_modules_and_machines(tmp_path:
         'pytestmark = pytest.mark.origin("M1")\n'
         '@pytest.mark.origin("F1", "F2")\ndef test_it_holds(): ...\n'
         '@pytest.mark.origin("C1")\nclass TestGroup:\n    def test_it_holds_too(self): ...\n'
-        "TestMachine = Machine.TestCase\n"
+        'TestMachine = pytest.mark.origin("H1")(Machine.TestCase)\n'
     )
     cited = citations(tests)
 
-    assert {"M1", "F1", "F2", "C1"} == cited.keys()
-    assert ["test_it_holds", "TestGroup.test_it_holds_too", "TestMachine"] == [
-        citation.test for citation in cited["M1"]
-    ]
-    assert ["TestGroup.test_it_holds_too"] == [citation.test for citation in cited["C1"]]
+    assert {
+        "M1": ["every test in it"],
+        "F1": ["test_it_holds"],
+        "F2": ["test_it_holds"],
+        "C1": ["TestGroup.test_it_holds_too"],
+        "H1": ["TestMachine"],
+    } == {row_id: [found.test for found in by] for row_id, by in cited.items()}
