@@ -191,6 +191,13 @@ class World:
         running.add_done_callback(self.running.discard)
         return running
 
+    async def passes(self, seconds: float) -> None:
+        """Let that much time pass by itself, while whoever runs beside this test acts in it."""
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+        loop.call_later(seconds, over.set_result, None)
+        await over
+
     async def settle(self) -> None:
         """Let everybody go on who can without waiting for the store or for time."""
         for _ in range(50):

@@ -36,7 +36,7 @@ async def running(world: World) -> "asyncio.Task[None]":
 async def until(world: World, run_id: str, state: str) -> float:
     """Seconds on the clock when the run has come to that state; time passes as it is waited for."""
     while world.state(run_id) != state:
-        await asyncio.sleep(0.01)
+        await world.passes(0.01)
     return round(world.clock().mono - 1_000, 2)
 
 
@@ -51,7 +51,7 @@ async def test_the_loop_wakes_at_a_deadline(world: World) -> None:
 async def test_the_loop_wakes_earlier_when_a_nearer_deadline_appears(world: World) -> None:
     await world.held("w1", ttl=50)
     await running(world)
-    await asyncio.sleep(1)
+    await world.passes(1)
     run_id, _ = await world.held("w1", ttl=2)
 
     assert 3 <= await until(world, run_id, "queued") <= 3.02
@@ -79,7 +79,7 @@ async def test_the_loop_sleeps_no_longer_than_its_bound_and_does_nothing_without
 
     world.manager.step = counted  # type: ignore[method-assign]
     await running(world)
-    await asyncio.sleep(10 * LONGEST_SLEEP_S - 1)
+    await world.passes(10 * LONGEST_SLEEP_S - 1)
 
     assert [1_000 + number * LONGEST_SLEEP_S for number in range(10)] == steps
 
@@ -95,7 +95,7 @@ async def test_the_loop_keeps_every_promise_in_its_time(world: World) -> None:
     assert 7 <= await until(world, expired, "queued") <= 7.01
     assert 10 <= await until(world, cancelled, "cancelled") <= 10.01
     while not world.desk.standing(ADMIN, sliced).lease.sliced:  # type: ignore[union-attr]
-        await asyncio.sleep(0.01)
+        await world.passes(0.01)
     assert 12 <= world.clock().mono - 1_000 <= 12.02
     assert later == (await world.claimed("w1", "later", wait_s=5))["run_id"]
     assert 32 <= await until(world, sliced, "queued") <= 32.02
@@ -182,7 +182,7 @@ async def test_the_loop_survives_a_step_that_fails_and_clears_its_error_itself(
     run_id, _ = await world.held("w1", ttl=10)
     monkeypatch.setattr(retry_when_due, "offer_due", broken)
     await running(world)
-    await asyncio.sleep(5 * RETRY_S)
+    await world.passes(5 * RETRY_S)
     assert "process_manager: ValueError" in str(world.manager.first_error)
     assert 5 <= world.manager.failures["process_manager"] <= 6
     monkeypatch.undo()
