@@ -11,7 +11,7 @@ from eventsourcing.sqlite import SQLiteCursor
 
 from domain.values import Json
 from journal.datastore import JournalDatastore
-from journal.registers import NO_OUTPUT, Chunk, ChunkWrite, OutputMark, PartialRow, Write
+from journal.registers import NO_OUTPUT, Chunk, ChunkWrite, OutputMark, PartialRow, Write, after_chunk, running_digest
 
 _INSERT_CHUNK = "INSERT INTO output_chunks VALUES (?, ?, ?, ?, ?)"
 _MOVE_MARK = (
@@ -23,6 +23,8 @@ _SAVE_PARTIAL = (
     "INSERT INTO partials VALUES (?, ?, ?, 1) ON CONFLICT (run_id, fence) DO UPDATE SET "
     "body = excluded.body, saved = saved + 1"
 )
+_MARKS = "SELECT run_id, fence, chunks, bytes, digest, last_seq FROM output_marks"
+_ARRIVED = "SELECT seq, stream, data FROM output_chunks WHERE run_id = ? AND fence = ? ORDER BY rowid"
 _CHUNKS = (
     "SELECT fence, seq, stream, data FROM output_chunks WHERE run_id = ? AND (fence, seq) > (?, ?) "
     "ORDER BY fence, seq LIMIT ?"
@@ -65,6 +67,18 @@ class RegisterTables:
         """Chunks of a run after (fence, seq), in that order."""
         fence, seq = after if after is not None else (-1, -1)
         return [Chunk(*row) for row in self._rows(_CHUNKS, (run_id, fence, seq, limit))]
+
+    def altered_output(self) -> str | None:
+        """The first attempt whose output is not what its mark says, in words; None when all are sound."""
+        datastore: JournalDatastore = self.datastore
+        for run_id, fence, *told in self._rows(_MARKS, ()):
+            mark = NO_OUTPUT
+            for seq, stream, data in datastore.scan(_ARRIVED, (run_id, fence)):
+                digest = running_digest(mark.digest, seq, stream, data)
+                mark = after_chunk(mark, ChunkWrite(run_id, fence, seq, stream, data, digest))
+            if mark != OutputMark(*told):
+                return f"the output of run {run_id} under fence {fence} is not what was acknowledged"
+        return None
 
     def partial(self, run_id: str) -> PartialRow | None:
         """The partial of the latest fence that saved one."""

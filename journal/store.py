@@ -316,19 +316,20 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
         return CommandRow(*rows[0]) if rows else None
 
     def verify(self) -> Verdict:
-        """What reading and checking every fact found: chain, payloads, contiguity, tail, epoch."""
+        """What reading and checking everything found: chain, payloads, contiguity, tail, epoch, output."""
         before = Tail(0, genesis(self.journal_id))
         verdict = verify_rows(self.rows_after(0), before, self.load_tail(), self.codec.correlation_of)
         try:
             gap = self.datastore.read(_FIRST_GAP)[0][0]
             epoch = self.load_epoch()
+            altered = self.altered_output()
         except UnreadableStorage as error:
             return verdict if not verdict.ok else Verdict(False, verdict.facts, None, error.message)
         if gap is not None and (verdict.first_bad_position is None or gap < verdict.first_bad_position):
             return Verdict(False, verdict.facts, gap, "its version does not follow the one before it in its stream")
         if verdict.ok and epoch != self.epoch:
             return Verdict(False, verdict.facts, None, EpochChanged(self.epoch, epoch).message)
-        return verdict
+        return verdict if altered is None or not verdict.ok else Verdict(False, verdict.facts, None, altered)
 
     def rows_after(self, position: int) -> Iterator[Row]:
         """Every stored row after a position, in order, undecoded.

@@ -1,5 +1,6 @@
 """Silent damage and tampering: the verification names the first position at which the journal is not what it was."""
 
+import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from journal.chain import Tail, genesis, link
-from journal.errors import JournalDamaged
+from journal.errors import JournalDamaged, JournalError
 from journal.opening import JOURNAL_NAME, open_readonly, open_sqlite
+from journal.registers import ChunkWrite, running_digest
 from tests.journal.accounts import CODEC, append, deciding, minting, stored
 
 FACTS = 20
@@ -198,6 +200,61 @@ def test_no_two_facts_have_one_hash_by_shifting_what_belongs_to_which_part() -> 
     }
 
     assert 6 == len(digests)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE output_chunks SET data = 'hullo' WHERE seq = 0", "DELETE FROM output_chunks WHERE seq = 1",
+        "UPDATE output_chunks SET stream = 'stderr' WHERE seq = 0", "UPDATE output_marks SET bytes = 9",
+    ],
+)
+def test_output_that_is_not_what_was_acknowledged_is_found(place: Path, change: str) -> None:
+    app = open_sqlite(place, CODEC, minting())
+    first = running_digest("", 0, "stdout", "hello")
+    second = running_digest(first, 1, "stdout", "!")
+    writes = [ChunkWrite("r", 1, 0, "stdout", "hello", first), ChunkWrite("r", 1, 1, "stdout", "!", second)]
+    append(app.store, deciding(guards={}, writes=writes))
+    assert app.store.verify().ok
+    app.close()
+
+    alter(place, change)
+
+    assert (None, "the output of run r under fence 1 is not what was acknowledged") == first_bad(place)
+
+
+def test_a_single_flipped_bit_is_never_silent(place: Path, tmp_path: Path) -> None:
+    sound = (place / JOURNAL_NAME).read_bytes()
+    facts = content(place)
+    chance = random.Random(20260101)
+    silent = []
+    for number in range(100):
+        spoiled = tmp_path / f"flip-{number}"
+        spoiled.mkdir()
+        place_of_bit = chance.randrange(len(sound) * 8)
+        altered = bytearray(sound)
+        altered[place_of_bit // 8] ^= 1 << place_of_bit % 8
+        (spoiled / JOURNAL_NAME).write_bytes(altered)
+        if not noticed(spoiled) and content(spoiled) != facts:
+            silent.append(place_of_bit)
+
+    assert [] == silent
+
+
+def noticed(place: Path) -> bool:
+    """Whether the start or the verification says that something is wrong, in the journal's own words."""
+    try:
+        app = open_sqlite(place, CODEC, minting())
+    except JournalError:
+        return True
+    verdict = app.store.verify()
+    app.close()
+    return not verdict.ok
+
+
+def content(place: Path) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+        return connection.execute("SELECT * FROM stored_events ORDER BY position").fetchall()
 
 
 def test_an_empty_journal_is_sound(tmp_path: Path) -> None:
