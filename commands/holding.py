@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from commands.desk import Caller, Desk
-from domain.lease import VACANT, Held, Lease, LeaseMark, holder_of, why_lost
+from domain.fencing import why_lost
+from domain.lease import VACANT, Held, Lease, LeaseMark, holder_of
 from domain.refusal import InvalidCommand
 from domain.run import Absent, Run, run_stream
 from domain.standing import Standing, holder, lease_stream

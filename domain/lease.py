@@ -34,9 +34,6 @@ TTL_MAX_S = 3600.0
 RENEW_FRACTION = 3
 """A holder renews at a third of the ttl, so that two renewals may be lost before the lease is over."""
 
-LATE_CAUSES = frozenset({"lease_expired", "detached"})
-"""Ends by a clock: the holder may still be working, and its close is welcome until somebody else is granted."""
-
 
 class Last(Value, frozen=True, kw_only=True):
     """Who held the lease last, under which fence, and why that ended."""
@@ -299,30 +296,3 @@ def _sliced(version: int, lease: Lease) -> Lease:
 def holder_of(lease: Lease) -> str | None:
     """The worker that holds or has reserved the lease, if any."""
     return None if isinstance(lease, Vacant) else lease.worker
-
-
-def why_lost(lease: Lease, presented: int) -> str:
-    """Why this fence gives no right, in one stable word."""
-    if presented > lease.fence:
-        return "never_granted"
-    if lease.last is not None and lease.last.fence == presented:
-        return lease.last.cause
-    return "other_holder" if presented == lease.fence else "taken_over"
-
-
-def fence_lost(lease: Lease, presented: int) -> FenceLost:
-    """The refusal of a write under this fence, with the facts of the case."""
-    return FenceLost(
-        presented=presented, current=lease.fence, holder=holder_of(lease), reason=why_lost(lease, presented)
-    )
-
-
-def is_late(lease: Lease, fence: int) -> bool:
-    """Whether this fence is in force, ended by a clock, and nothing was granted since."""
-    last = lease.last
-    return (
-        isinstance(lease, Vacant)
-        and last is not None
-        and lease.fence == fence == last.fence
-        and last.cause in LATE_CAUSES
-    )

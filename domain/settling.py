@@ -14,7 +14,8 @@ The settlement itself is one helper, which every policy that settles shares; onl
 
 from typing import Literal
 
-from domain.lease import LeaseRevoked, fence_lost, holder_of
+from domain.fencing import fence_lost
+from domain.lease import LeaseRevoked, holder_of
 from domain.run import Settled, SettledOtherwise, WaitingVerdict, WrongState
 from domain.run_facts import (
     CancelRequested,

@@ -10,7 +10,8 @@ from datetime import datetime
 from domain import effects as ledgers
 from domain import lease as leases
 from domain.decider import Draft
-from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved, fence_lost
+from domain.fencing import fence_lost, is_late
+from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved
 from domain.refusal import RunUnknown
 from domain.run import Absent, Parked, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
 from domain.run_facts import AttemptEnded, EndOutcome, RunSettled, State, Work
@@ -170,7 +171,7 @@ def late_holder(standing: Standing, presented: Presented) -> bool:
     lease = standing.lease
     return (
         presented.fence is not None
-        and leases.is_late(lease, presented.fence)
+        and is_late(lease, presented.fence)
         and lease.last is not None
         and presented.may_be(lease.last.worker)
         and isinstance(standing.known.phase, Queued)

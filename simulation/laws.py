@@ -10,6 +10,7 @@ A broken law raises `LawBroken`, which names the law as the domain numbers them 
 from collections.abc import Sequence
 
 from domain.effects import EffectCompleted, EffectFailed, EffectIntended, EffectReconciled
+from domain.fencing import is_late
 from domain.lease import (
     FenceBumped,
     Held,
@@ -19,7 +20,6 @@ from domain.lease import (
     LeaseRevoked,
     Reserved,
     Vacant,
-    is_late,
 )
 from domain.run import Absent, Parked, Queued, Run, Running, Settled, WaitingVerdict
 from domain.run_facts import (

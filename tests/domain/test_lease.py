@@ -5,8 +5,8 @@ from datetime import datetime
 import pytest
 
 from domain.decider import fold
+from domain.fencing import LATE_CAUSES, fence_lost, is_late, why_lost
 from domain.lease import (
-    LATE_CAUSES,
     VACANT,
     FenceLost,
     Held,
@@ -19,10 +19,7 @@ from domain.lease import (
     Reserved,
     Vacant,
     evolve,
-    fence_lost,
     holder_of,
-    is_late,
-    why_lost,
 )
 from domain.values import Fact, Moment
 from tests.domain.facts import bound, granted, lapsed, lease_expired, reserved, sliced, unreserved
