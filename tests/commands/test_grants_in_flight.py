@@ -3,14 +3,15 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from domain.claiming import LimitReached
 from domain.lease import FenceBumped, LeaseHeld
-from journal.errors import OutcomeUnknown
+from journal.errors import JournalBusy, JournalContended, OutcomeUnknown
 from tests.commands.test_claiming_by_queue import limited
 from tests.commands.test_waiting_claims import waiting
-from tests.commands.world import World
+from tests.commands.world import ADMIN, World
 
 
 def fences(world: World) -> list[tuple[str, int, str]]:
@@ -277,3 +278,38 @@ async def test_a_claim_by_id_cancelled_with_its_grant_in_flight_keeps_the_run_un
     assert isinstance(await world.refused_or(other), LeaseHeld)
     await world.settle()
     assert (1, 0) == tuple(world.desk.live.limits.count(("default", f"w{number}")) for number in (1, 2))
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_a_grant_that_the_journal_has_no_room_for_gives_everything_back(
+    each_world: World, *, by_id: bool
+) -> None:
+    world = each_world
+    run_id = await world.submit(concurrency_key="k")
+    await world.worker("w1")
+    writer: Any = world.journal._writer
+    room, writer._max_queued = writer._max_queued, 0
+    refused = await world.refused_or(world.claim_run(run_id, "w1") if by_id else world.claim("w1"))
+    assert isinstance(refused, JournalBusy)
+    assert 0 == world.desk.live.limits.total()
+    writer._max_queued = room
+
+    assert run_id == (await world.claimed("w1"))["run_id"]
+
+
+async def test_a_grant_that_is_refused_again_and_again_is_given_up_and_gives_everything_back(world: World) -> None:
+    run_id = await world.submit()
+    await world.worker("w1")
+    versions = world.desk.worker(ADMIN, "w1")
+    stale = msgspec.structs.replace(versions, version=99)
+    load = world.journal.streams.load
+
+    def behind(stream: str) -> Any:
+        return stale if stream.startswith("worker-") else load(stream)
+
+    world.journal.streams.load = behind  # type: ignore[method-assign]
+    assert isinstance(await world.refused_or(world.claim("w1")), JournalContended)
+    world.journal.streams.load = load  # type: ignore[method-assign]
+
+    assert 0 == world.desk.live.limits.total()
+    assert run_id == (await world.claimed("w1"))["run_id"]
