@@ -35,8 +35,9 @@ def demo(keep: Annotated[bool, typer.Option(help="Leave the directory in which i
     try:
         told = play(place, Printed())
         found = list(checks(told))
-    except Fault:
+    except Exception:
         keep = True
+        show.err.print(f"what the processes said is in {place}", style="dim")
         raise
     finally:
         if not keep:

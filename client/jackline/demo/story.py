@@ -88,7 +88,7 @@ class Stage:
                 return found
             pause(LOOK_S)
         msg = f"the demo waited in vain for this: {what}"
-        raise Fault(msg, f"what the processes said is in {self.place}")
+        raise Fault(msg)
 
 
 @dataclass
@@ -191,8 +191,15 @@ def _in_the_middle(stage: Stage, client: Client) -> dict[str, LeaseRef] | None:
 
 
 def _taken_over(stage: Stage, client: Client, old: dict[str, LeaseRef]) -> bool:
-    runs = _see(stage, client)
-    return all(runs[name].fence > lease.fence for name, lease in old.items())
+    """Whether the journal, as far as it was told, says so for each run."""
+    _see(stage, client)
+    return all(_starts(stage, name) > lease.fence for name, lease in old.items())
+
+
+def _starts(stage: Stage, name: str) -> int:
+    """The fence of the run's latest attempt that was told."""
+    fences = [fact.data["fence"] for fact in stage.facts[name] if fact.topic == "run.attempt_started.v1"]
+    return int(fences[-1]) if fences else 0
 
 
 def _refused(client: Client, lease: LeaseRef) -> FenceLost:
@@ -220,7 +227,8 @@ def _let_go(stage: Stage, old: dict[str, LeaseRef]) -> bool:
 
 def _all_settled(stage: Stage, client: Client) -> dict[str, Run] | None:
     runs = _see(stage, client)
-    return runs if all(run.settled for run in runs.values()) else None
+    told = all(stage.facts[name][-1].position >= run.position for name, run in runs.items() if stage.facts[name])
+    return runs if told and all(run.settled for run in runs.values()) else None
 
 
 @contextmanager
