@@ -110,8 +110,8 @@ def play(place: Path, tell: Teller) -> Told:
     stage = Stage(place, tell, SYSTEM.now() + LIMIT_S)
     with ExitStack() as exits:
         exits.callback(_end_whatever_is_left, place)
-        exits.enter_context(_process(stage, "service", "serve", "--host", "127.0.0.1", "--port", "0"))
-        client = exits.enter_context(_client(stage))
+        service = exits.enter_context(_process(stage, "service", "serve", "--host", "127.0.0.1", "--port", "0"))
+        client = exits.enter_context(_client(stage, service))
         one = exits.enter_context(_worker(stage, "one"))
         _submit(stage, client)
         old = stage.until("worker one is in the middle of two runs", lambda: _in_the_middle(stage, client))
@@ -232,10 +232,14 @@ def _all_settled(stage: Stage, client: Client) -> dict[str, Run] | None:
 
 
 @contextmanager
-def _client(stage: Stage) -> Iterator[Client]:
+def _client(stage: Stage, service: "subprocess.Popen[bytes]") -> Iterator[Client]:
     """A client, once the service has written where it is and says that it is ready."""
 
     def ready() -> bool:
+        if service.poll() is not None:
+            said = (stage.place / "service.log").read_text(encoding="utf-8").strip()
+            msg = f"the service did not start: {said.splitlines()[-1] if said else 'it said nothing'}"
+            raise Fault(msg, "`jackline serve` shows more")
         if not (stage.data_dir / "server.url").exists() or not (stage.data_dir / "admin.key").exists():
             return False
         with Client(data_dir=stage.data_dir) as client:
