@@ -197,7 +197,7 @@ async def test_an_effect_that_certainly_did_not_happen_may_be_caused_again(share
     assert ("succeeded", "sent") == (run.state, run.result)
 
 
-@pytest.mark.origin("D21", "B33")
+@pytest.mark.origin("D21", "D22", "B33")
 async def test_a_handler_whose_lease_is_lost_is_cancelled_and_nothing_of_it_is_accepted(
     shared: Service, queue: str
 ) -> None:
@@ -220,6 +220,41 @@ async def test_a_handler_whose_lease_is_lost_is_cancelled_and_nothing_of_it_is_a
             return worker.log.counts["claim_lost_before_finish"]
 
         await eventually(told, what="the worker counts it")
+        assert 0 == worker.log.counts["run_ended"], "only what the service has accepted is told as an outcome"
+
+
+@pytest.mark.origin("D20")
+async def test_what_a_handler_says_while_the_service_is_down_arrives_in_order_when_it_is_back(
+    own_service: Service,
+) -> None:
+    down, said = asyncio.Event(), asyncio.Event()
+
+    async def handler(run: HeldRun) -> Any:
+        await run.output("before\n")
+        await down.wait()
+        for number in range(20):
+            await run.output(f"{number}\n")
+        said.set()
+        await run.partial.save("after")
+        return "done"
+
+    own_service.start()
+    async with working(own_service, "q", handler) as (client, _):
+        run_id = (await client.submit(queue="q")).run_id
+
+        async def begun() -> bool:
+            return bool([chunk async for chunk in client.output_so_far(run_id)])
+
+        await eventually(begun, what="the handler has begun")
+        await asyncio.to_thread(own_service.kill)
+        down.set()
+        await asyncio.wait_for(said.wait(), 10)
+        await asyncio.to_thread(own_service.start)
+        run = await client.wait(run_id, 30)
+        chunks = [chunk.data async for chunk in client.output_so_far(run_id)]
+
+    assert ("succeeded", "done", "after", 1) == (run.state, run.result, run.partial, run.attempt)
+    assert ["before\n", *(f"{number}\n" for number in range(20))] == chunks
 
 
 async def test_a_cancelled_run_cancels_its_handler_which_may_still_save(shared: Service, queue: str) -> None:
