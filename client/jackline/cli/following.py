@@ -11,7 +11,7 @@ from typing import Any
 
 from jackline._async.client import AsyncClient
 from jackline.cli.exits import complain
-from jackline.cli.show import brief
+from jackline.cli.show import Waiting, brief
 from jackline.errors import JacklineError
 from jackline.models import Chunk, Fact
 
@@ -40,12 +40,13 @@ TELLERS: dict[str, Teller] = {
 }
 
 
-async def narrate(client: AsyncClient, run_id: str) -> None:
-    """Tell what happens to a run until it has settled."""
+async def narrate(client: AsyncClient, run_id: str, waiting: Waiting) -> None:
+    """Tell what happens to a run until it has settled; the first thing told ends the waiting."""
     try:
         async for fact in client.follow(run_id):
             told = _told(fact)
             if told:
+                waiting.over()
                 complain(told)
     except JacklineError as error:
         complain(f"what happens to the run cannot be followed any more: {error}")

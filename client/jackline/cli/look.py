@@ -53,7 +53,11 @@ def show_run(
 ) -> int:
     """Show one run; with --wait, exit as it did."""
     with place.client() as client:
-        run = client.run(run_id) if wait is None else client.wait(run_id, wait)
+        if wait is None:
+            run = client.run(run_id)
+        else:
+            with show.Waiting(f"waiting for the end of {show.safe(run_id)}"):
+                run = client.wait(run_id, wait)
     if place.json:
         show.print_json(run)
     else:

@@ -36,6 +36,26 @@ out = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
+class Waiting:
+    """Something that moves on a terminal while nothing else can be shown; silent where there is no terminal."""
+
+    def __init__(self, for_what: str) -> None:
+        self._status = err.status(f"[dim]{for_what}[/]") if err.is_terminal else None
+
+    def __enter__(self) -> "Waiting":
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def over(self) -> None:
+        """There is something to show now."""
+        if self._status is not None:
+            self._status.stop()
+
+    def __exit__(self, *_: object) -> None:
+        self.over()
+
+
 def plain(value: Any) -> Any:
     """A value as JSON knows it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

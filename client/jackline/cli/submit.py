@@ -130,10 +130,11 @@ async def _run(place: Place, submission: Submission) -> int:
 
 
 async def _follow(client: AsyncClient, run_id: str, *, json_wanted: bool) -> int:
-    narrating = asyncio.create_task(narrate(client, run_id))
-    await follow_output(client, run_id)
-    ended = await client.wait(run_id)
-    narrating.cancel()
+    with show.Waiting("waiting for a worker") as waiting:
+        narrating = asyncio.create_task(narrate(client, run_id, waiting))
+        await follow_output(client, run_id)
+        ended = await client.wait(run_id)
+        narrating.cancel()
     if json_wanted:
         show.print_json(ended)
     told = f", {show.brief(ended.error)}" if ended.error else ""

@@ -27,6 +27,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -123,6 +124,22 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
+class Signals:
+    """Signals as something to wait for, with a bound; also where the system has no sigtimedwait."""
+
+    def __init__(self) -> None:
+        self._heard, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: None)
+
+    def wait(self, seconds: float) -> set[int]:
+        """What was heard, as soon as anything is; nothing after so many seconds."""
+        ready, _, _ = select.select([self._heard], [], [], seconds)
+        return set(os.read(self._heard, 4096)) if ready else set()
+
+
 class Keeper:
     """One command, from its start to the file that says how it ended."""
 
@@ -140,7 +157,7 @@ class Keeper:
 
     def run(self) -> None:
         """Start, wait, end, report."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        self.signals = Signals()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._announce()
         try:
@@ -160,7 +177,6 @@ class Keeper:
         parent = os.getpid()
 
         def in_child() -> None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
@@ -187,8 +203,8 @@ class Keeper:
         write(self.control / "keeper.json", {"pid": me, "started": start_of(me), "boot_id": boot_id(), "child": child})
 
     def _wait(self, seconds: float) -> None:
-        heard = signal.sigtimedwait(SIGNALS, max(0.0, min(seconds, LONGEST_WAIT_S)))
-        if heard is not None and heard.si_signo != signal.SIGCHLD:
+        heard = self.signals.wait(max(0.0, min(seconds, LONGEST_WAIT_S)))
+        if heard - {signal.SIGCHLD}:
             self._begin_stop("asked", now() + self._grace_s())
         self._reap()
 
@@ -272,7 +288,7 @@ class Keeper:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL if kill else signal.SIGTERM)
             told = True
-            signal.sigtimedwait(SIGNALS, STEP_S)
+            self.signals.wait(STEP_S)
             self._reap()
         return left
 
@@ -303,7 +319,7 @@ class Keeper:
             with contextlib.suppress(OSError):
                 write(self.control / "exit.json", evidence)
                 return
-            signal.sigtimedwait((), 1.0)
+            time.sleep(1.0)
         write(self.control / "exit.json", evidence)
 
 
