@@ -172,7 +172,6 @@ class Live:
     def _change(self, card: Card, fact: RunFact, at: Moment) -> None:
         match fact:
             case AttemptStarted():
-                self._withdraw(card)
                 self._evidence.active(card.run_id, at)
             case AttemptEnded():
                 card.failed_attempts = fact.failed_attempts

@@ -242,3 +242,17 @@ async def test_an_effect_whose_claim_came_before_the_take_over_is_ambiguous_to_t
 
     assert "claimed" == (await claiming)["answer"]
     assert [("k", "ambiguous")] == [(e["key"], e["state"]) for e in (await taking_over)["effects"]]
+
+
+async def test_a_holders_reconciling_is_a_sign_of_life_and_is_counted_without_a_fence(world: World) -> None:
+    world.desk.fence_required = "off"
+    run_id, fence = await world.held("w1", ttl=10)
+    await claim_effect(world, (run_id, fence), "k")
+    await world.later(10)
+    await world.claimed("w1")
+    await world.later(9)
+    await reconcile(world, (run_id, None), "k", "done", worker_key("w1"))
+    await world.later(9)
+
+    assert "running" == world.state(run_id)
+    assert {"effects": 1} == world.desk.unfenced

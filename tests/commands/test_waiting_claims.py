@@ -310,6 +310,15 @@ async def test_a_worker_that_is_quarantined_is_told_at_once(world: World) -> Non
     assert isinstance(await world.refused_or(claim), WorkerInQuarantine)
 
 
+async def test_a_worker_that_is_quarantined_for_what_it_held_before_is_told_at_once(world: World) -> None:
+    run_id, fence = await world.held("w1", ttl=10)
+    await world.later(10)
+    claim = await waiting(world, "w1", "other")
+    await world.close(run_id, fence, "failed", error="ssh_timeout", retryable=False)
+
+    assert isinstance(await world.refused_or(claim), WorkerInQuarantine)
+
+
 async def test_a_worker_that_leaves_is_told_at_once(world: World) -> None:
     await world.worker("w1")
     claim = await waiting(world, "w1")
