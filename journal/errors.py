@@ -2,9 +2,9 @@
 
 Three kinds, never mixed. A *refusal* says no and changed nothing (``IdempotencyMismatch``). An *unavailability*
 says "not now" or "unknown", carries ``retry_after_s`` in seconds, and is safe to retry under the same command id
-(``JournalBusy``, ``JournalContended``, ``JournalClosed``, ``OutcomeUnknown``, ``UnreadableStorage``). A *fault* is
-about the files themselves and ends the start of the service, or names a position in them (``DataDirBusy``,
-``JournalDamaged``, ...).
+(``JournalBusy``, ``JournalContended``, ``JournalClosed``, ``OutcomeUnknown``, ``UnreadableStorage``,
+``EpochChanged``). A *fault* is about the files themselves and ends the start of the service, or names a position in
+them (``DataDirBusy``, ``JournalDamaged``, ...).
 
 Inside the room two more travel between the writer and ``execute``: ``StaleRead`` and ``CommandRecorded``; both are
 resolved there and never reach a caller.
@@ -114,15 +114,15 @@ class CommandRecorded(JournalError):
         super().__init__(f"command {command_id} is already recorded", command_id=command_id)
 
 
-class EpochChanged(JournalError):
-    """The journal in storage was restored or promoted since this process opened it."""
+class EpochChanged(Unavailable):
+    """The journal in storage was restored or promoted since this process opened it; nothing was appended."""
 
     code = "epoch_changed"
 
     def __init__(self, held: str, found: str) -> None:
         super().__init__(
-            f"the journal is in epoch {found}, this process opened it in {held}", "restart the service",
-            held=held, found=found,
+            f"the journal is in epoch {found}, this process opened it in {held}; the service must be restarted",
+            5, held=held, found=found,
         )
 
 
