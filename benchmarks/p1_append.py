@@ -86,7 +86,12 @@ async def one_client(journal: Journal, run_id: str, facts: int, latencies: list[
     def decide(now: Moment) -> Decision[int]:
         lease = journal.streams.load(stream)
         fact = FenceBumped(
-            fence=lease.version + 1, worker=worker, ttl_s=60.0, granted_at=now.wall, slice_ends_at=None, cause="queue",
+            fence=lease.version + 1,
+            worker=worker,
+            ttl_s=60.0,
+            granted_at=now.wall,
+            slice_ends_at=None,
+            cause="queue",
         )
         return Decision([Entry(stream, fact, run_id)], {stream: lease.version}, lease.version + 1)
 
@@ -115,9 +120,7 @@ async def ours(directory: Path, facts: int, clients: int) -> Round:
     total = journal.position
     await journal.close()
     ranked = statistics.quantiles(latencies, n=100) if len(latencies) > 1 else latencies * 100
-    return Round(
-        total / took.wall, took.cpu / total * 1e6, total / batches, ranked[49] * 1e3, ranked[98] * 1e3
-    )
+    return Round(total / took.wall, took.cpu / total * 1e6, total / batches, ranked[49] * 1e3, ranked[98] * 1e3)
 
 
 def raw(source: Path, target: Path, group: int) -> Round:
@@ -133,16 +136,14 @@ def raw(source: Path, target: Path, group: int) -> Round:
         with measured() as took:
             for start in range(0, len(rows), group):
                 connection.execute("BEGIN IMMEDIATE")
-                connection.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?,?,?)", rows[start:start + group])
+                connection.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?,?,?)", rows[start : start + group])
                 connection.execute("COMMIT")
     return Round(len(rows) / took.wall, took.cpu / len(rows) * 1e6, group)
 
 
 def median(rounds: list[Round]) -> dict[str, float]:
     """The median of each figure."""
-    return {
-        name: round(statistics.median(getattr(r, name) for r in rounds), 2) for name in Round.__struct_fields__
-    }
+    return {name: round(statistics.median(getattr(r, name) for r in rounds), 2) for name in Round.__struct_fields__}
 
 
 def main() -> None:
@@ -168,20 +169,27 @@ def main() -> None:
     finally:
         shutil.rmtree(place, ignore_errors=True)
     ratios = [o.rate / r.rate for o, r in zip(ours_rounds, raw_rounds, strict=True)]
-    print(json.dumps({
-        "id": "P1",
-        "ratio": round(statistics.median(ratios), 3),
-        "ratios": [round(ratio, 3) for ratio in ratios],
-        "journal": median(ours_rounds),
-        "raw_sqlite3": median(raw_rounds),
-        "facts": options.facts,
-        "clients": options.clients,
-        "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "processor": platform.machine()},
-        "versions": {
-            "python": platform.python_version(), "sqlite": sqlite3.sqlite_version, "msgspec": msgspec.__version__,
-        },
-        "command": " ".join(["python", "-m", "benchmarks.p1_append", *sys.argv[1:]]),
-    }, indent=2))
+    print(
+        json.dumps(
+            {
+                "id": "P1",
+                "ratio": round(statistics.median(ratios), 3),
+                "ratios": [round(ratio, 3) for ratio in ratios],
+                "journal": median(ours_rounds),
+                "raw_sqlite3": median(raw_rounds),
+                "facts": options.facts,
+                "clients": options.clients,
+                "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "processor": platform.machine()},
+                "versions": {
+                    "python": platform.python_version(),
+                    "sqlite": sqlite3.sqlite_version,
+                    "msgspec": msgspec.__version__,
+                },
+                "command": " ".join(["python", "-m", "benchmarks.p1_append", *sys.argv[1:]]),
+            },
+            indent=2,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -212,9 +212,7 @@ class Journal:
         finally:
             self._locks.release(keys)
 
-    def _prepare(
-        self, decision: Decision[T], now: Moment, context: Context, encode: Callable[[T], bytes]
-    ) -> Pending:
+    def _prepare(self, decision: Decision[T], now: Moment, context: Context, encode: Callable[[T], bytes]) -> Pending:
         """The decision with versions, metadata and bytes."""
         guards = decision.guards
         names = self._codec.topics.names
@@ -228,8 +226,14 @@ class Journal:
             heads[stream] = version = (heads[stream] if stream in heads else guards[stream]) + 1
             fact_id = self._mint()
             meta = Meta(
-                fact_id, now.wall, causes.get(correlation, first_cause), correlation,
-                context.command_id, context.principal, context.tenant, context.traceparent,
+                fact_id,
+                now.wall,
+                causes.get(correlation, first_cause),
+                correlation,
+                context.command_id,
+                context.principal,
+                context.tenant,
+                context.traceparent,
             )
             causes[correlation] = fact_id
             rows.append((stream, version, names[type(fact)], self._codec.encode(meta, fact), correlation))

@@ -122,7 +122,9 @@ class EpochChanged(Unavailable):
     def __init__(self, held: str, found: str) -> None:
         super().__init__(
             f"the journal is in epoch {found}, this process opened it in {held}; the service must be restarted",
-            5, held=held, found=found,
+            5,
+            held=held,
+            found=found,
         )
 
 
@@ -136,7 +138,9 @@ class UnknownTopic(JournalError):
         super().__init__(
             f"the journal holds a fact named {topic!r}{where}, which this version does not know",
             "use the version of the service that wrote it, or a newer one",
-            topic=topic, stream=stream, version=version,
+            topic=topic,
+            stream=stream,
+            version=version,
         )
 
 
@@ -149,7 +153,9 @@ class UndecodableFact(JournalError):
         super().__init__(
             f"{stream}@{version} ({topic}) cannot be read: {problem}",
             "run `jackline journal verify`, and restore a backup if it confirms damage",
-            topic=topic, stream=stream, version=version,
+            topic=topic,
+            stream=stream,
+            version=version,
         )
 
 
@@ -171,7 +177,8 @@ class DataDirBusy(JournalError):
         super().__init__(
             f"{path} is in use by process {pid}",
             "stop that process, or give this one another --data-dir",
-            path=path, pid=pid,
+            path=path,
+            pid=pid,
         )
 
 
@@ -193,7 +200,8 @@ class StorageFull(JournalError):
         super().__init__(
             f"{path} cannot be opened: the disk is full ({free_bytes} bytes free)",
             "free some space and start again; nothing acknowledged is lost",
-            path=path, free_bytes=free_bytes,
+            path=path,
+            free_bytes=free_bytes,
         )
 
 
@@ -203,9 +211,7 @@ class NotAJournal(JournalError):
     code = "not_a_journal"
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(
-            f"{path} is not a journal: {problem}", "move it away, or give another --data-dir", path=path
-        )
+        super().__init__(f"{path} is not a journal: {problem}", "move it away, or give another --data-dir", path=path)
 
 
 class JournalDamaged(JournalError):
@@ -228,7 +234,9 @@ class SchemaTooNew(JournalError):
         super().__init__(
             f"{path} has schema {found}, this version supports up to {supported}",
             "use the version of the service that wrote it, or a newer one",
-            path=path, found=found, supported=supported,
+            path=path,
+            found=found,
+            supported=supported,
         )
 
 
@@ -241,5 +249,6 @@ class NotDurable(JournalError):
         super().__init__(
             f"{path} runs with {pragma}={found}, and {wanted} is required",
             "keep the data directory on a local file system that supports it",
-            path=path, pragma=pragma,
+            path=path,
+            pragma=pragma,
         )

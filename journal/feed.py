@@ -41,7 +41,7 @@ class Feed:
         limit = min(limit, MAX_BATCH)
         before, facts = self._window
         if position >= before:
-            return facts[position - before:position - before + limit]
+            return facts[position - before : position - before + limit]
         return self._source.facts_after(position, limit, min(before, self.position))
 
     def publish(self, facts: Sequence[Recorded]) -> None:
@@ -54,7 +54,7 @@ class Feed:
         window.extend(facts)
         self.position = facts[-1].position
         if len(window) > 2 * self._keep:
-            kept = window[-self._keep:]
+            kept = window[-self._keep :]
             self._window = (self.position - len(kept), kept)
         self._wake(self.position)
 

@@ -86,8 +86,6 @@ def filesystem_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> st
     for line in lines:
         before, _, after = line.partition(" - ")
         mount_point = Path(before.split()[4].replace("\\040", " "))
-        if (path == mount_point or mount_point in path.parents) and (
-            best is None or len(mount_point.parts) >= best[0]
-        ):
+        if (path == mount_point or mount_point in path.parents) and (best is None or len(mount_point.parts) >= best[0]):
             best = (len(mount_point.parts), after.split()[0])
     return None if best is None else best[1]

@@ -153,10 +153,15 @@ class FactMapper(Mapper[str]):
     def to_domain_event(self, stored_event: StoredEvent) -> Any:
         """The ``Recorded`` fact in a stored event or notification; position 0 where the library does not know it."""
         position = stored_event.id if isinstance(stored_event, Notification) else 0
-        return self.codec.recorded((
-            position, stored_event.originator_id, stored_event.originator_version,
-            stored_event.topic, stored_event.state,
-        ))
+        return self.codec.recorded(
+            (
+                position,
+                stored_event.originator_id,
+                stored_event.originator_version,
+                stored_event.topic,
+                stored_event.state,
+            )
+        )
 
 
 def projector(evolve: Callable[[S, Any], S], initial: S) -> Callable[[Any, Iterable[Any]], Any]:

@@ -128,7 +128,7 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
     def facts_after(self, position: int, limit: int, upto: int | None = None) -> list[Recorded]:
         """At most ``limit`` facts after a position and not beyond ``upto``, in order."""
         last = position + limit if upto is None else min(upto, position + limit)
-        return [self.codec.recorded(row) for row in self._rows[max(position, 0):max(last, 0)]]
+        return [self.codec.recorded(row) for row in self._rows[max(position, 0) : max(last, 0)]]
 
     def facts_of(self, correlation_id: str, after: int, limit: int) -> list[Recorded]:
         """At most ``limit`` facts of one correlation after a position, in order."""

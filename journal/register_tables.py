@@ -59,9 +59,9 @@ class RegisterTables:
 
     def has_chunk(self, run_id: str, fence: int, seq: int) -> bool:
         """Whether this chunk is recorded."""
-        return bool(self._rows(
-            "SELECT 1 FROM output_chunks WHERE run_id = ? AND fence = ? AND seq = ?", (run_id, fence, seq)
-        ))
+        return bool(
+            self._rows("SELECT 1 FROM output_chunks WHERE run_id = ? AND fence = ? AND seq = ?", (run_id, fence, seq))
+        )
 
     def chunks(self, run_id: str, after: tuple[int, int] | None, limit: int) -> list[Chunk]:
         """Chunks of a run after (fence, seq), in that order."""

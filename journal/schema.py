@@ -85,9 +85,7 @@ def require_ours(connection: sqlite3.Connection, path: str) -> int:
     return int(version)
 
 
-def upgrade(
-    connection: sqlite3.Connection, path: str, steps: Steps = UPGRADES, *, target: int = SCHEMA_VERSION
-) -> int:
+def upgrade(connection: sqlite3.Connection, path: str, steps: Steps = UPGRADES, *, target: int = SCHEMA_VERSION) -> int:
     """The version found, after the file was brought to ``target`` in one transaction.
 
     Raises:

@@ -42,11 +42,7 @@ def _queued(desk: Desk) -> list[str]:
     ready = desk.live.ready
     lanes = [entry for lanes in ready._lanes.values() for lane in lanes.values() for entry in lane]
     aside = [
-        entry
-        for keys in ready._by_key.values()
-        for lanes in keys.values()
-        for lane in lanes.values()
-        for entry in lane
+        entry for keys in ready._by_key.values() for lanes in keys.values() for lane in lanes.values() for entry in lane
     ]
     found = [(run_id, stamp) for _, run_id, stamp in (*lanes, *aside)]
     found += [(run_id, stamp) for _, run_id, stamp in ready._later]

@@ -198,9 +198,7 @@ async def test_the_time_that_the_replay_takes_is_charged_to_nobody(lives: Lives)
 
 
 @pytest.mark.origin("D40")
-async def test_a_replay_in_many_batches_gives_the_same_index(
-    lives: Lives, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replay_in_many_batches_gives_the_same_index(lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("commands.boot.REPLAY_BATCH", 3)
     async with lives() as world:
         await _one_of_each(world)

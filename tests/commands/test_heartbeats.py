@@ -245,9 +245,7 @@ async def test_a_run_that_does_not_exist_or_is_another_tenants_is_unknown_and_te
 async def test_a_key_of_another_worker_may_not_beat_for_this_one(world: World) -> None:
     run_id, fence = await world.held("w1")
 
-    assert isinstance(
-        await world.refused_or(world.beat("w1", (run_id, fence), caller=worker_key("w2"))), NotAllowed
-    )
+    assert isinstance(await world.refused_or(world.beat("w1", (run_id, fence), caller=worker_key("w2"))), NotAllowed)
     assert 1 == len(await world.beat("w1", (run_id, fence), caller=worker_key("w1", "w2")))
 
 

@@ -383,9 +383,7 @@ async def test_a_progress_message_beyond_its_bound_is_refused(world: World) -> N
     run_id, fence = await world.held("w1")
     note = holding.Progress(message="x" * (holding.MESSAGE_MAX_CHARS + 1))
 
-    assert isinstance(
-        await world.refused_or(holding.progress(world.desk, ADMIN, run_id, fence, note)), InvalidCommand
-    )
+    assert isinstance(await world.refused_or(holding.progress(world.desk, ADMIN, run_id, fence, note)), InvalidCommand)
 
 
 async def test_a_write_to_a_run_that_does_not_exist_is_refused(world: World) -> None:

@@ -226,9 +226,7 @@ def closing(
 ) -> ending.CloseOf:
     """A close of one run."""
     result, error = text(close.pop("result", None)), text(close.pop("error", None))
-    return ending.CloseOf(
-        run_id=run_id, fence=fence, close=Close(outcome=outcome, result=result, error=error, **close)
-    )
+    return ending.CloseOf(run_id=run_id, fence=fence, close=Close(outcome=outcome, result=result, error=error, **close))
 
 
 @asynccontextmanager

@@ -24,8 +24,13 @@ SPARSE = Meta("0190f0c0-0000-7000-8000-000000000001", NOON)
 FULL = Meta("0190f0c0-0000-7000-8000-000000000002", NOON, "cause", "run", "command", "leader:ada", "acme", "00-a-b-01")
 
 PLAIN: dict[type[inspect.Type], Any] = {
-    inspect.StrType: "text", inspect.IntType: 7, inspect.FloatType: 1.5, inspect.BoolType: True,
-    inspect.NoneType: None, inspect.DateTimeType: "2026-01-01T12:00:00.25Z", inspect.RawType: Json(b'{"a": [1,  2.0]}'),
+    inspect.StrType: "text",
+    inspect.IntType: 7,
+    inspect.FloatType: 1.5,
+    inspect.BoolType: True,
+    inspect.NoneType: None,
+    inspect.DateTimeType: "2026-01-01T12:00:00.25Z",
+    inspect.RawType: Json(b'{"a": [1,  2.0]}'),
     inspect.AnyType: {"any": 1},
 }
 
@@ -53,9 +58,9 @@ def sample(kind: inspect.Type, *, full: bool) -> Any:
 
 def fields_of(kind: inspect.StructType, *, full: bool) -> dict[str, Any]:
     """The fields of a struct: the required ones, or all."""
-    return {
-        field.encode_name: sample(field.type, full=full) for field in kind.fields if full or field.required
-    } | ({kind.tag_field: kind.tag} if kind.tag_field else {})
+    return {field.encode_name: sample(field.type, full=full) for field in kind.fields if full or field.required} | (
+        {kind.tag_field: kind.tag} if kind.tag_field else {}
+    )
 
 
 def lines_of(fact_type: type[Fact]) -> list[bytes]:
@@ -73,7 +78,8 @@ def stored_lines() -> list[tuple[str, bytes]]:
     """Every line of the corpus with its topic."""
     return [
         (path.name.removesuffix(".jsonl"), line)
-        for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_bytes().splitlines()
+        for path in sorted(CORPUS.glob("*.jsonl"))
+        for line in path.read_bytes().splitlines()
     ]
 
 

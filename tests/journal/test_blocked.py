@@ -171,7 +171,9 @@ async def test_a_full_queue_sends_callers_away_and_forgets_nobody(gated: tuple[J
         await execute(journal, deposit(journal, "account-z"), locks=["z"])
 
     assert ("journal_busy", 1, MAX_QUEUED) == (
-        caught.value.code, caught.value.retry_after_s, caught.value.fields()["queued"],
+        caught.value.code,
+        caught.value.retry_after_s,
+        caught.value.fields()["queued"],
     )
     gate.open()
     await asyncio.gather(first, *rest)

@@ -29,8 +29,10 @@ async def test_a_decision_is_answered_with_its_facts_in_their_places(journal: Jo
 async def test_every_fact_says_who_recorded_it_when_and_because_of_what(journal: Journal) -> None:
     def decide(_: Moment) -> Decision[int]:
         entries = [
-            Entry("account-a", AccountOpened(owner="ada"), "x"), Entry("account-b", AccountOpened(owner="bob"), "y"),
-            Entry("account-a", Deposited(amount=1), "x"), Entry("account-b", Deposited(amount=2), "y"),
+            Entry("account-a", AccountOpened(owner="ada"), "x"),
+            Entry("account-b", AccountOpened(owner="bob"), "y"),
+            Entry("account-a", Deposited(amount=1), "x"),
+            Entry("account-b", Deposited(amount=2), "y"),
         ]
         return Decision(entries, {"account-a": 0, "account-b": 0}, 0)
 
@@ -192,8 +194,10 @@ async def test_decisions_with_a_lock_in_common_are_made_one_after_another(journa
 
 async def test_no_lock_is_left_behind(journal: Journal) -> None:
     await asyncio.gather(
-        *(execute(journal, deposit(journal, f"account-{n}"), locks=["x", str(n)], context=command(f"k{n % 3}"))
-          for n in range(20)),
+        *(
+            execute(journal, deposit(journal, f"account-{n}"), locks=["x", str(n)], context=command(f"k{n % 3}"))
+            for n in range(20)
+        ),
         return_exceptions=True,
     )
 
@@ -242,7 +246,8 @@ async def test_registers_are_written_with_the_facts_and_seen_after_them(journal:
 
     assert (1, None) == (done.position, only.position)
     assert (2, 6, "next") == (
-        journal.registers.output_mark("r", 1).chunks, journal.registers.output_mark("r", 1).bytes,
+        journal.registers.output_mark("r", 1).chunks,
+        journal.registers.output_mark("r", 1).bytes,
         journal.registers.output_mark("r", 1).digest,
     )
 

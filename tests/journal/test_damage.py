@@ -102,8 +102,14 @@ def test_a_fact_that_was_slipped_in_at_the_end_is_found(place: Path) -> None:
     digest = link(before, 21, stream, version, topic, state)
 
     alter(
-        place, "INSERT INTO stored_events VALUES (21, ?, ?, ?, ?, ?, ?)",
-        stream, version, topic, state, correlation, digest,
+        place,
+        "INSERT INTO stored_events VALUES (21, ?, ?, ?, ?, ?, ?)",
+        stream,
+        version,
+        topic,
+        state,
+        correlation,
+        digest,
     )
 
     assert (21, "the journal ends at 21, and its tail record says 20") == first_bad(place)
@@ -194,9 +200,12 @@ def test_only_the_last_facts_are_checked_at_the_start(place: Path, monkeypatch: 
 def test_no_two_facts_have_one_hash_by_shifting_what_belongs_to_which_part() -> None:
     before = bytes(32)
     digests = {
-        link(before, 1, "run-1", 12, "a.b.v1", b"x"), link(before, 11, "run-1", 2, "a.b.v1", b"x"),
-        link(before, 1, "run-1 ", 12, "a.b.v1", b"x"), link(before, 1, "run-", 12, "a.b.v1", b"1 x"),
-        link(before, 1, "run-1 x", 12, "a.b.v1", b""), link(before, 1, "é", 12, "a.b.v1", b"x"),
+        link(before, 1, "run-1", 12, "a.b.v1", b"x"),
+        link(before, 11, "run-1", 2, "a.b.v1", b"x"),
+        link(before, 1, "run-1 ", 12, "a.b.v1", b"x"),
+        link(before, 1, "run-", 12, "a.b.v1", b"1 x"),
+        link(before, 1, "run-1 x", 12, "a.b.v1", b""),
+        link(before, 1, "é", 12, "a.b.v1", b"x"),
     }
 
     assert 6 == len(digests)
@@ -205,8 +214,10 @@ def test_no_two_facts_have_one_hash_by_shifting_what_belongs_to_which_part() -> 
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE output_chunks SET data = 'hullo' WHERE seq = 0", "DELETE FROM output_chunks WHERE seq = 1",
-        "UPDATE output_chunks SET stream = 'stderr' WHERE seq = 0", "UPDATE output_marks SET bytes = 9",
+        "UPDATE output_chunks SET data = 'hullo' WHERE seq = 0",
+        "DELETE FROM output_chunks WHERE seq = 1",
+        "UPDATE output_chunks SET stream = 'stderr' WHERE seq = 0",
+        "UPDATE output_marks SET bytes = 9",
     ],
 )
 def test_output_that_is_not_what_was_acknowledged_is_found(place: Path, change: str) -> None:

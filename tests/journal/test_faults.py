@@ -61,7 +61,9 @@ async def test_an_append_that_fails_is_answered_as_unknown_and_changes_nothing(
         await execute(on_disk, deposit(on_disk, "account-a", 5), locks=["a"], context=command("k"))
 
     assert ("outcome_unknown", 1, "k") == (
-        caught.value.code, caught.value.retry_after_s, caught.value.fields()["command_id"],
+        caught.value.code,
+        caught.value.retry_after_s,
+        caught.value.fields()["command_id"],
     )
     assert (1, 1, None) == (on_disk.position, on_disk.streams.load("account-a").balance, on_disk.store.command("k"))
     assert 0 == len(on_disk._locks)
@@ -177,9 +179,7 @@ async def test_one_guilty_decision_does_not_take_its_batch_with_it(on_disk: Jour
 
     monkeypatch.setattr(on_disk.store, "_insert_events", contradict)
 
-    results = await asyncio.gather(
-        *(execute(on_disk, deposit(on_disk, f"account-{n}")) for n in range(6))
-    )
+    results = await asyncio.gather(*(execute(on_disk, deposit(on_disk, f"account-{n}")) for n in range(6)))
 
     assert ["6 streams", "1 streams"] == refused
     assert [1] * 6 == [done.answer for done in results]

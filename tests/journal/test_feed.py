@@ -36,7 +36,10 @@ def test_facts_near_the_end_come_from_memory() -> None:
     feed.publish([fact(n) for n in range(1, 8)])
 
     assert ([1, 2, 3], [6, 7], [], []) == (
-        positions(feed.after(0, 3)), positions(feed.after(5, 10)), feed.after(7), feed.after(99),
+        positions(feed.after(0, 3)),
+        positions(feed.after(5, 10)),
+        feed.after(7),
+        feed.after(99),
     )
     assert [] == source.asked
 

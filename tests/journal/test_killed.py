@@ -17,7 +17,9 @@ def acknowledged_until_killed(place: Path, checkout: Path) -> list[tuple[str, in
     """Stream, balance and position of everything acknowledged before the kill."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.journal.appending", str(place)],
-        cwd=checkout, stdout=subprocess.PIPE, text=True,
+        cwd=checkout,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(LINES_BEFORE)]
@@ -34,9 +36,7 @@ def test_a_killed_process_loses_and_repeats_nothing_that_it_acknowledged(tmp_pat
         assert LINES_BEFORE <= len(acknowledged)
 
         app = open_sqlite(tmp_path, CODEC, minting())
-        found = {
-            (fact.stream, fact.version, fact.position) for fact in app.store.facts_after(0, 1_000_000)
-        }
+        found = {(fact.stream, fact.version, fact.position) for fact in app.store.facts_after(0, 1_000_000)}
         verdict = app.store.verify()
         app.close()
 

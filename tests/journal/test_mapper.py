@@ -45,7 +45,12 @@ def test_an_unknown_name_is_an_error_and_never_an_import() -> None:
 @pytest.mark.parametrize(
     "state",
     [
-        b"", b"null", b"[]", b"{", b'{"meta":{"fact_id":"f","recorded_at":"2026-01-01T12:00:00Z"}}', b"\xff\xfe",
+        b"",
+        b"null",
+        b"[]",
+        b"{",
+        b'{"meta":{"fact_id":"f","recorded_at":"2026-01-01T12:00:00Z"}}',
+        b"\xff\xfe",
         b'{"meta":{"fact_id":"f","recorded_at":"2026-01-01T12:00:00Z"},"data":{"amount":"three"}}',
         b'{"meta":{"fact_id":"f","recorded_at":"yesterday"},"data":{"amount":3}}',
     ],
@@ -62,7 +67,9 @@ def test_a_table_has_one_name_for_each_fact() -> None:
 
 def test_the_words_of_a_name_say_what_it_belongs_to() -> None:
     assert ("run", "lease", "effects") == (
-        aggregate_of("run.submitted.v1"), prefix_of("lease-0190-x"), prefix_of("effects-0190"),
+        aggregate_of("run.submitted.v1"),
+        prefix_of("lease-0190-x"),
+        prefix_of("effects-0190"),
     )
 
 

@@ -97,9 +97,10 @@ def test_a_weaker_profile_is_refused_at_the_start(place: Path) -> None:
 def test_only_one_connection_writes_and_the_others_cannot(place: Path) -> None:
     app = opened(place)
 
-    with pytest.raises(sqlite3.OperationalError, match="readonly"), closing(
-        connect(str(place / JOURNAL_NAME), READER_PROFILE)
-    ) as reader:
+    with (
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+        closing(connect(str(place / JOURNAL_NAME), READER_PROFILE)) as reader,
+    ):
         reader.execute("UPDATE tail SET position = 0")
     with app.store.datastore.transaction(commit=False) as c, pytest.raises(sqlite3.OperationalError, match="readonly"):
         c.execute("UPDATE tail SET position = 0")
@@ -141,7 +142,10 @@ def test_the_directory_of_a_killed_process_is_free_at_once(place: Path) -> None:
         "lock = DirLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", holding, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", holding, str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as holder:
         assert holder.stdout is not None
         assert "held\n" == holder.stdout.readline()

@@ -63,7 +63,9 @@ def test_one_contradiction_in_a_batch_keeps_the_whole_batch_out(app: App) -> Non
 def test_one_after_another_only_the_guilty_decision_is_refused(app: App) -> None:
     append(app.store, deciding(stored("account-a", 1)))
     before, guilty, after = (
-        deciding(stored("account-b", 1)), deciding(stored("account-a", 1)), deciding(stored("account-c", 1)),
+        deciding(stored("account-b", 1)),
+        deciding(stored("account-a", 1)),
+        deciding(stored("account-c", 1)),
     )
 
     app.store.append_each([before, guilty, after])
@@ -144,8 +146,10 @@ def test_a_command_id_takes_effect_once_and_keeps_its_first_answer(app: App) -> 
 def test_a_repeated_command_among_others_is_refused_alone(app: App) -> None:
     append(app.store, deciding(stored("account-a", 1), command=answered("k")))
     pendings = [
-        deciding(stored("account-b", 1)), deciding(stored("account-c", 1), command=answered("k")),
-        deciding(stored("account-d", 1), command=answered("j")), deciding(stored("account-e", 1)),
+        deciding(stored("account-b", 1)),
+        deciding(stored("account-c", 1), command=answered("k")),
+        deciding(stored("account-d", 1), command=answered("j")),
+        deciding(stored("account-e", 1)),
     ]
 
     app.store.append_each(pendings)
@@ -218,8 +222,11 @@ def test_a_stream_is_read_whole_and_by_version(app: App) -> None:
     assert [Deposited(amount=10), Deposited(amount=20)] == [fact.fact for fact in facts]
     assert [] == app.store.stream("account-z")
     assert (3, stored("account-a", 2, 20)[3]) == app.store.stored_at("account-a", 2)
-    assert [None] * 3 == [app.store.stored_at("account-a", 3), app.store.stored_at("account-a", 0),
-                          app.store.stored_at("account-z", 1)]
+    assert [None] * 3 == [
+        app.store.stored_at("account-a", 3),
+        app.store.stored_at("account-a", 0),
+        app.store.stored_at("account-z", 1),
+    ]
 
 
 def test_user_json_comes_back_as_the_very_bytes_that_were_sent(app: App) -> None:
@@ -234,8 +241,12 @@ def test_user_json_comes_back_as_the_very_bytes_that_were_sent(app: App) -> None
 
 
 def test_output_is_read_in_the_order_of_fence_and_sequence_number(app: App) -> None:
-    writes = [ChunkWrite("r", 2, 0, "stdout", "d", "4"), ChunkWrite("r", 1, 1, "stderr", "é", "2"),
-              ChunkWrite("r", 1, 0, "stdout", "a", "3"), ChunkWrite("other", 1, 0, "stdout", "z", "9")]
+    writes = [
+        ChunkWrite("r", 2, 0, "stdout", "d", "4"),
+        ChunkWrite("r", 1, 1, "stderr", "é", "2"),
+        ChunkWrite("r", 1, 0, "stdout", "a", "3"),
+        ChunkWrite("other", 1, 0, "stdout", "z", "9"),
+    ]
     append(app.store, deciding(guards={}, writes=writes))
 
     chunks = app.store.chunks("r", None, 10)
@@ -293,8 +304,10 @@ def test_registers_and_facts_of_one_decision_stand_or_fall_together(app: App) ->
 
 def test_the_running_digest_tells_other_chunks_and_other_borders_apart() -> None:
     digests = {
-        running_digest("", 0, "stdout", "ab"), running_digest("", 1, "stdout", "ab"),
-        running_digest("", 0, "stderr", "ab"), running_digest("", 0, "stdout", "a"),
+        running_digest("", 0, "stdout", "ab"),
+        running_digest("", 1, "stdout", "ab"),
+        running_digest("", 0, "stderr", "ab"),
+        running_digest("", 0, "stdout", "a"),
         running_digest(running_digest("", 0, "stdout", "a"), 1, "stdout", "b"),
     }
 

@@ -24,9 +24,7 @@ class Source:
         facts = self.facts.setdefault(stream, [])
         position = sum(map(len, self.facts.values())) + 1
         meta = Meta("f", NOON)
-        facts.append(
-            Recorded(position, stream, len(facts) + 1, "account.deposited.v1", Deposited(amount=amount), meta)
-        )
+        facts.append(Recorded(position, stream, len(facts) + 1, "account.deposited.v1", Deposited(amount=amount), meta))
         return facts[-1]
 
 

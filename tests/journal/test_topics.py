@@ -17,8 +17,11 @@ from tests.journal.corpus_lines import DIGESTS, digest_of, stored_lines
 GOLDEN = Path(__file__).with_name("topics.txt")
 NAME = re.compile(r"(run|lease|effect|worker|queue)\.[a-z]+(_[a-z]+)*\.v[1-9][0-9]*")
 UNIONS: dict[str, Any] = {
-    "run": run_facts.RunFact, "lease": lease.LeaseFact, "effect": effects.EffectFact,
-    "worker": worker.WorkerFact, "queue": queue.QueueFact,
+    "run": run_facts.RunFact,
+    "lease": lease.LeaseFact,
+    "effect": effects.EffectFact,
+    "worker": worker.WorkerFact,
+    "queue": queue.QueueFact,
 }
 STREAM_OF = {"effect": "effects"}
 
@@ -55,10 +58,14 @@ def test_every_fact_of_an_aggregate_has_a_name_under_it(aggregate: str) -> None:
 
 def test_the_names_that_others_rely_on_are_what_they_were() -> None:
     names: dict[str, type[Fact]] = {
-        "run.submitted.v1": run_facts.RunSubmitted, "run.worker_timeout.v1": run_facts.WorkerTimeout,
-        "run.partial_salvaged.v1": run_facts.PartialSalvaged, "run.settled.v1": run_facts.RunSettled,
-        "lease.fence_bumped.v1": lease.FenceBumped, "lease.expired.v1": lease.LeaseExpired,
-        "effect.intended.v1": effects.EffectIntended, "worker.registered.v1": worker.WorkerRegistered,
+        "run.submitted.v1": run_facts.RunSubmitted,
+        "run.worker_timeout.v1": run_facts.WorkerTimeout,
+        "run.partial_salvaged.v1": run_facts.PartialSalvaged,
+        "run.settled.v1": run_facts.RunSettled,
+        "lease.fence_bumped.v1": lease.FenceBumped,
+        "lease.expired.v1": lease.LeaseExpired,
+        "effect.intended.v1": effects.EffectIntended,
+        "worker.registered.v1": worker.WorkerRegistered,
         "queue.configured.v1": queue.QueueConfigured,
     }
 
