@@ -234,3 +234,14 @@ async def test_a_repeated_command_is_answered_across_a_restart(lives: Lives) -> 
         assert again.repeated
         assert [c["run_id"] for c in first.answer["claims"]] == [c["run_id"] for c in again.answer["claims"]]
         assert first.position == again.position
+
+
+async def test_a_slice_that_has_ended_is_not_ended_again_after_a_restart(lives: Lives) -> None:
+    async with lives() as world:
+        run_id, _ = await world.held("w1", hold=10)
+        await world.later(10)
+    async with lives() as world:
+        assert ["lease", "worker"] == [due.kind for due in world.desk.live.deadlines.all()]
+        await world.later(60)
+
+        assert "slice_ended" == (await world.show(run_id))["reason"]
