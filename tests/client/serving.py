@@ -39,7 +39,7 @@ class Service:
         self.script = script
         self.place = place
         self.data_dir = place / "data"
-        self.port = free_port()
+        self.port = 0  # the first start takes a free one, and the next ones the same again
         self.settings = dict(settings or {})
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -51,6 +51,7 @@ class Service:
                 [str(word) for word in words], env=bare_environment() | self.settings, stdout=log, stderr=log
             )
         until(self._ready, what=f"the service is ready; its log:\n{self.log()}", within_s=30)
+        self.port = int((self.data_dir / "server.url").read_text().rpartition(":")[2])
         return self
 
     def client(self) -> Client:
@@ -83,7 +84,7 @@ class Service:
     def _ready(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.log()
-        if not (self.data_dir / "admin.key").exists():
+        if not all((self.data_dir / name).exists() for name in ("admin.key", "server.url")):
             return False
         with Client(data_dir=self.data_dir) as client:
             return client.ready()

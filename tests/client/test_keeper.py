@@ -1,6 +1,5 @@
 """The process between a worker and a command: it learns the exit, polices the lease, and leaves nothing behind."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import psutil
 import pytest
 
 from jackline.worker.environment import MARK
-from jackline.worker.keeper import Keeper
+from jackline.worker.keeper import Keeper, read
 from jackline.worker.processes import Identity, marked
 from tests.client.keeping import Kept
 from tests.waiting import until
@@ -219,7 +218,8 @@ def test_a_command_whose_worker_has_the_full_ttl_to_come_back_goes_on_without_it
 def test_keeper_and_command_can_be_found_again_by_pid_and_start(keep: Keep) -> None:
     kept = keep("sh", "-c", "echo up; exec sleep 300")
     kept.says("up")
-    document = json.loads((kept.control / "keeper.json").read_text())
+    until(lambda: read(kept.control / "keeper.json")["child"], what="the keeper says who its child is")
+    document = read(kept.control / "keeper.json")
     found, child = Identity.of(document), Identity.of(document["child"])
 
     assert found is not None

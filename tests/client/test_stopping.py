@@ -8,7 +8,7 @@ import pytest
 
 from jackline import Client, Key
 from jackline.models import PolicyOptions
-from tests.client.serving import Service, WorkerProcess, text_of
+from tests.client.serving import Service, WorkerProcess, free_port, text_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.system
@@ -73,7 +73,7 @@ def test_a_worker_that_may_do_little_shares_its_own_key(
 def test_a_worker_that_waits_for_its_service_can_be_stopped(tmp_path: Path, jackline_script: Path) -> None:
     nobody = Service(jackline_script, tmp_path)
     nobody.data_dir.mkdir()
-    (nobody.data_dir / "server.url").write_text(f"http://127.0.0.1:{nobody.port}")
+    (nobody.data_dir / "server.url").write_text(f"http://127.0.0.1:{free_port()}")
     (nobody.data_dir / "admin.key").write_text("key")
     hand = WorkerProcess(nobody, "waits")
     hand.begin()
