@@ -6,7 +6,8 @@ it.
     exit 0                       succeeded, with the JSON of JACKLINE_RESULT, else {"exit_code": 0}
     exit N                       failed, error {"code": "exit", "exit_code": N}
     ended by signal S            failed, error {"code": "signal", "signal": S, "name": "SIGTERM"}
-    neither is known             failed, error {"code": "exit_unknown"}
+    neither is known             failed, error {"code": "exit_unknown"}; the service settles the run as lost, not
+                                 failed, when no attempt is left
     could not be started         failed, error {"code": "not_started", "errno": E}, not retryable
     no command to run            failed, error {"code": "no_command"}, not retryable
 
