@@ -20,8 +20,11 @@ from domain.values import NULL, to_json
 from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, named, short
 from simulation.messages import Message, Reply
 
-ERRORS = (NULL, to_json("ssh_timeout: no route"), to_json({"code": "workspace_hook_failed"}), to_json("it broke"))
-"""What a failed close may say; two of them blame the worker."""
+ERRORS = (
+    NULL, to_json("ssh_timeout: no route"), to_json({"code": "workspace_hook_failed"}), to_json("it broke"),
+    to_json("exit_unknown"),
+)  # fmt: skip
+"""What a failed close may say; two of them blame the worker, and one knows nothing."""
 
 
 class Worker(Actor):

@@ -145,6 +145,12 @@ TABLE: dict[str, dict[str, str]] = {
         f"cancelled: RunClosed LeaseReleased {SETTLES}": CANCELLING,
         "nothing": "waiting_verdict failed, failed",
     },
+    "close with no known exit": {
+        "! run_unknown": "absent",
+        "! fence_lost": f"queued, queued later, queued again, {RESERVED}, {WAITING}, {PAUSED}, {JUDGED}, {SETTLED}",
+        f"lost: RunClosed LeaseReleased {SETTLES}": f"queued late, {HELD}, {KEPT}",
+        f"cancelled: RunClosed LeaseReleased {SETTLES}": CANCELLING,
+    },
     "cancel": {
         "! run_unknown": "absent",
         "! run_settled": "succeeded, succeeded judged, failed, aborted, lost",

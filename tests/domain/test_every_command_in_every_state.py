@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[Callable[..., object], Decide]] = {
     "close succeeded": (closing.close, commands.close()),
     "close failed": (closing.close, commands.close("failed")),
     "close failed for good": (closing.close, commands.close("failed", retryable=False)),
+    "close with no known exit": (closing.close, commands.close("failed", retryable=False, error="exit_unknown")),
     "cancel": (settling.cancel, commands.cancel()),
     "cancel due": (settling.cancel_due, commands.cancel_due()),
     "verdict": (settling.verdict, commands.verdict()),
