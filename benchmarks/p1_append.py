@@ -146,6 +146,27 @@ def median(rounds: list[Round]) -> dict[str, float]:
     return {name: round(statistics.median(getattr(r, name) for r in rounds), 2) for name in Round.__struct_fields__}
 
 
+def report(ours_rounds: list[Round], raw_rounds: list[Round], options: argparse.Namespace) -> dict[str, Any]:
+    """What was measured, where, and with which command."""
+    ratios = [o.rate / r.rate for o, r in zip(ours_rounds, raw_rounds, strict=True)]
+    return {
+        "id": "P1",
+        "ratio": round(statistics.median(ratios), 3),
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "journal": median(ours_rounds),
+        "raw_sqlite3": median(raw_rounds),
+        "facts": options.facts,
+        "clients": options.clients,
+        "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "processor": platform.machine()},
+        "versions": {
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+            "msgspec": msgspec.__version__,
+        },
+        "command": " ".join(["python", "-m", "benchmarks.p1_append", *sys.argv[1:]]),
+    }
+
+
 def main() -> None:
     """Measure, and print one JSON document."""
     parser = argparse.ArgumentParser(description="P1: appends in process against raw sqlite3")
@@ -168,28 +189,7 @@ def main() -> None:
             shutil.rmtree(plain)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    ratios = [o.rate / r.rate for o, r in zip(ours_rounds, raw_rounds, strict=True)]
-    print(
-        json.dumps(
-            {
-                "id": "P1",
-                "ratio": round(statistics.median(ratios), 3),
-                "ratios": [round(ratio, 3) for ratio in ratios],
-                "journal": median(ours_rounds),
-                "raw_sqlite3": median(raw_rounds),
-                "facts": options.facts,
-                "clients": options.clients,
-                "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "processor": platform.machine()},
-                "versions": {
-                    "python": platform.python_version(),
-                    "sqlite": sqlite3.sqlite_version,
-                    "msgspec": msgspec.__version__,
-                },
-                "command": " ".join(["python", "-m", "benchmarks.p1_append", *sys.argv[1:]]),
-            },
-            indent=2,
-        )
-    )
+    print(json.dumps(report(ours_rounds, raw_rounds, options), indent=2))
 
 
 if __name__ == "__main__":
