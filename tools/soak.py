@@ -1,6 +1,6 @@
 """Random worlds and real kills for as long as one likes: `make soak SOAK_S=3600`.
 
-Each round runs the simulation and the tests of real processes under one seed, which it prints first; a failing round
+Each round runs seeded worlds, the laws and the tests of real processes under one seed, which it prints first; a failing round
 is repeated with `make soak SEED=that`. Bounded: no round starts after SOAK_S seconds (600 by default, at most a day),
 and the first failure ends it with exit code 1. A given SEED is run once.
 """
@@ -16,6 +16,8 @@ DEFAULT_S = 600.0
 LONGEST_S = 86_400.0
 SEED_BITS = 32
 SUITES = ("tests/simulation", "tests/system")
+WORLDS_S = 60
+"""How long fresh worlds are made in a round."""
 
 
 def main() -> int:
@@ -41,8 +43,13 @@ def _seeds() -> Iterator[int]:
 
 def _round(seed: int) -> int:
     seeds = [f"--hypothesis-seed={seed}", f"--randomly-seed={seed}"]
-    command = [sys.executable, "-m", "pytest", "-q", *seeds, *SUITES]
-    return subprocess.run(command, env={**os.environ, "HYPOTHESIS_PROFILE": "soak"}, check=False).returncode
+    worlds = ["-m", "simulation", "--seconds", str(WORLDS_S), "--seed", str(seed)]
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "soak"}
+    for command in (worlds, ["-m", "pytest", "-q", *seeds, *SUITES]):
+        code = subprocess.run([sys.executable, *command], env=environment, check=False).returncode
+        if code != 0:
+            return code
+    return 0
 
 
 if __name__ == "__main__":
