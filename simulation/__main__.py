@@ -5,6 +5,7 @@ Exit code 1 then, 0 otherwise.
 """
 
 import argparse
+import logging
 import secrets
 import sys
 from collections.abc import Sequence
@@ -45,4 +46,5 @@ def _play_on(seed: int, options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # faults are made on purpose here, and the story tells them
     sys.exit(main())

@@ -1,8 +1,8 @@
 """Random worlds and real kills for as long as one likes: `make soak SOAK_S=3600`.
 
-Each round runs seeded worlds, the laws and the tests of real processes under one seed, which it prints first; a failing round
-is repeated with `make soak SEED=that`. Bounded: no round starts after SOAK_S seconds (600 by default, at most a day),
-and the first failure ends it with exit code 1. A given SEED is run once.
+Each round runs seeded worlds, the laws and the tests of real processes under one seed, which it prints first; a round
+that fails is repeated with `make soak SEED=that`. Bounded: no round starts after SOAK_S seconds (600 by default, at
+most a day), and the first failure ends it with exit code 1. A given SEED is run once.
 """
 
 import os
