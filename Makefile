@@ -29,8 +29,9 @@ $(STAMP): constraints.txt pyproject.toml client/pyproject.toml
 demo: setup ## show it on real work: three runs, a worker killed with -9, another that continues
 	$(BIN)/jackline demo
 
+# One process for each core, a file of tests in one of them: many tests wait for real processes, and few for the core.
 test: setup ## run every test; ARGS are handed to pytest
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 check: lint types arrows test ## everything that must hold before a commit
 
