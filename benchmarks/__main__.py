@@ -115,6 +115,7 @@ def report(found: Iterable[tuple[Target, Document]]) -> str:
             "",
             f"Measured {datetime.now(UTC):%Y-%m-%d} on {_said(machine)}.",
             f"Versions: {_said(versions)}.",
+            _elsewhere(document for _, document in found),
             "",
             "| id | what | must reach | reached | |",
             "| --- | --- | --- | --- | --- |",
@@ -123,6 +124,12 @@ def report(found: Iterable[tuple[Target, Document]]) -> str:
             *(part for target, document in found for part in _details(target, document)),
         ]
     )
+
+
+def _elsewhere(documents: Iterable[Document]) -> str:
+    """What else the machine was doing; P6 is left out, whose workers are processes of its own."""
+    shares = [one["cpu_used_elsewhere"] for one in documents if "cpu_used_elsewhere" in one and one["id"] != "P6"]
+    return f"Meanwhile others used at most {max(shares, default=0):.0%} of its CPU time."
 
 
 def _row(target: Target, document: Document) -> str:

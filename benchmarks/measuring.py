@@ -11,13 +11,15 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from benchmarks.lean import Client
+from benchmarks.lean import TICKS, Client, cpu_of
 from benchmarks.serving import Serving, machine, serving, versions
 
 Figures = dict[str, Any]
@@ -33,7 +35,7 @@ def measure(name: str, what: str, one_round: Round, *, rounds: int = 3, **sizes:
         parser.add_argument(f"--{size}", type=int, default=default)
     options = parser.parse_args()
     before = machine()
-    with serving(options.dir) as service:
+    with serving(options.dir) as service, elsewhere(service.pid) as share:
         found = uvloop.run(_rounds(one_round, service, options))
     print(
         json.dumps(
@@ -41,6 +43,7 @@ def measure(name: str, what: str, one_round: Round, *, rounds: int = 3, **sizes:
                 "id": name,
                 "what": what,
                 **median(found),
+                "cpu_used_elsewhere": share(),
                 "rounds": found,
                 "sizes": {size: getattr(options, size) for size in sizes},
                 "machine": before,
@@ -66,6 +69,30 @@ async def _rounds(one_round: Round, service: Serving, options: argparse.Namespac
         finally:
             client.close()
     return found
+
+
+@contextmanager
+def elsewhere(pid: int) -> Iterator[Callable[[], float]]:
+    """After the block: the share of the machine's CPU time that others than client and service used during it.
+
+    A figure that was taken while it was not small says more about the others than about the service. Workers that a
+    measurement starts itself count as others.
+    """
+    busy, whole = _cpu_of_machine()
+    own = time.process_time() + cpu_of(pid)
+    share = 0.0
+    yield lambda: share
+    busy_now, whole_now = _cpu_of_machine()
+    others = busy_now - busy - (time.process_time() + cpu_of(pid) - own)
+    share = round(max(0.0, others / (whole_now - whole)), 3)
+
+
+def _cpu_of_machine() -> tuple[float, float]:
+    """Seconds that all cores have been busy, and that they have been at all."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, idle, iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    busy = user + nice + system + irq + softirq + steal
+    return busy / TICKS, (busy + idle + iowait) / TICKS
 
 
 def median(rounds: list[Figures]) -> Figures:
