@@ -322,7 +322,9 @@ class Live:
 
     def give_up(self, earmark: Earmark) -> None:
         """The journal refuses this grant: give its place back, and leave the run to its next fact."""
-        if earmark.holding is not None and self.limits.holding(earmark.run_id) is earmark.holding:
+        if earmark.holding is None:
+            self.limits.unlend(earmark.run_id, earmark.worker)
+        elif self.limits.holding(earmark.run_id) is earmark.holding:
             self._free(earmark.run_id)
 
     def doubt(self, earmark: Earmark, mono: float) -> None:

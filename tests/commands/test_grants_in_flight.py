@@ -9,6 +9,7 @@ import pytest
 from domain.claiming import LimitReached
 from domain.lease import FenceBumped, LeaseHeld
 from journal.errors import JournalBusy, JournalContended, OutcomeUnknown
+from tests.commands.test_claiming_by_id import park
 from tests.commands.test_claiming_by_queue import limited
 from tests.commands.test_waiting_claims import waiting
 from tests.commands.world import ADMIN, World
@@ -313,3 +314,22 @@ async def test_a_grant_that_is_refused_again_and_again_is_given_up_and_gives_eve
 
     assert 0 == world.desk.live.limits.total()
     assert run_id == (await world.claimed("w1"))["run_id"]
+
+
+@pytest.mark.parametrize("state", ["held", "parked"])
+@pytest.mark.origin("A43", "D12")
+async def test_a_run_that_only_the_index_takes_for_queued_is_not_granted_and_keeps_nobody_waiting(
+    world: World, state: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id, fence = await world.held("w1", ttl=60, priority=9)
+    if state == "parked":
+        await park(world, run_id, fence)
+    other = await world.submit()
+    await world.worker("w2", slots=1)
+    world.desk.live.ready.offer(world.desk.live.cards[run_id], world.clock().wall, world.clock().wall)
+    claim = await world.claimed("w2")
+
+    assert other == claim["run_id"]
+    assert ["was picked and refused" in record.message for record in caplog.records] == [True]
+    assert (1, {}) == (world.desk.live.limits.count(("default", "w2")), world.desk.live.limits._lent)
+    assert (state == "held") == (world.desk.live.limits.count(("default", "w1")) == 1)

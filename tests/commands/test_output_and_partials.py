@@ -379,11 +379,20 @@ async def test_a_chunk_at_its_bounds_is_accepted(world: World) -> None:
     assert [holding.SEQ_MAX] == [kept.seq for kept in chunks(world, run_id)]
 
 
-async def test_a_progress_message_beyond_its_bound_is_refused(world: World) -> None:
+async def test_a_stream_may_have_a_name_of_one_letter(world: World) -> None:
     run_id, fence = await world.held("w1")
-    note = holding.Progress(message="x" * (holding.MESSAGE_MAX_CHARS + 1))
+    await holding.write_output(world.desk, ADMIN, run_id, fence, holding.Chunk(seq=0, stream="o", data="x"))
 
-    assert isinstance(await world.refused_or(holding.progress(world.desk, ADMIN, run_id, fence, note)), InvalidCommand)
+    assert ["o"] == [kept.stream for kept in chunks(world, run_id)]
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_a_progress_message_beyond_its_bound_is_refused(world: World, beyond: int) -> None:
+    run_id, fence = await world.held("w1")
+    note = holding.Progress(message="x" * (holding.MESSAGE_MAX_CHARS + beyond))
+    found = await world.refused_or(holding.progress(world.desk, ADMIN, run_id, fence, note))
+
+    assert isinstance(found, InvalidCommand) == (beyond == 1)
 
 
 async def test_a_write_to_a_run_that_does_not_exist_is_refused(world: World) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from commands import ending, workers
-from domain.worker import POISON_CLASSES, WorkerInQuarantine, WorkerQuarantined, WorkerReleased
+from domain.worker import POISON_CLASSES, WorkerInQuarantine, WorkerQuarantined, WorkerReleased, WorkerUnknown
 from tests.commands.test_reservations import bind, reserved
 from tests.commands.world import ADMIN, World, closing
 
@@ -195,6 +195,25 @@ async def test_an_operator_releases_a_worker_at_once_and_its_reminder_is_gone(wo
     assert [] == [due for due in world.desk.live.deadlines.all() if due.kind == "quarantine"]
     await workers.release_worker(world.desk, ADMIN, "w1")
     assert 1 == len([fact for fact in world.facts() if isinstance(fact, WorkerReleased)])
+
+
+async def test_an_operator_quarantines_a_worker_for_a_reason_of_its_own(world: World) -> None:
+    await world.worker("w1")
+    await world.submit()
+    await workers.quarantine_worker(world.desk, ADMIN, "w1", "smells of smoke")
+    refused = await world.refused_or(world.claim("w1"))
+
+    assert isinstance(refused, WorkerInQuarantine)
+    assert "smells of smoke" == refused.reason
+    await world.later(300)
+    await world.worker("w1")
+    assert 1 == len(await world.claim("w1"))
+
+
+async def test_a_worker_that_is_not_registered_is_not_quarantined(world: World) -> None:
+    refused = await world.refused_or(workers.quarantine_worker(world.desk, ADMIN, "w1", "x"))
+
+    assert isinstance(refused, WorkerUnknown)
 
 
 async def test_a_batch_quarantines_each_worker_once_by_its_first_poison(each_world: World) -> None:
