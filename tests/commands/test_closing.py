@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from commands import ending, steering
+from commands import ending, steering, workers
 from domain.lease import FenceLost
 from domain.refusal import InvalidCommand, RunUnknown
 from domain.run_facts import PartialSalvaged, RunClosed
@@ -75,6 +75,23 @@ async def test_a_failure_that_is_not_retryable_ends_the_run_and_salvages_the_par
 
     assert ("failed", {"at": 9}, {"code": "e"}) == (shown["state"], shown["result"], shown["error"])
     assert ["PartialSalvaged", "RunClosed", "LeaseReleased"] == world.names(run_id)[-3:]
+
+
+@pytest.mark.origin("A4", "A33")
+async def test_a_process_that_ended_nobody_knows_how_loses_its_run_once_nobody_tries_again(each_world: World) -> None:
+    world = each_world
+    run_id, fence = await world.held("w1", attempts=2)
+    await world.partial(run_id, fence, "half")
+    assert "queued" == (await world.close(run_id, fence, "failed", error={"code": "exit_unknown"}))["state"]
+    await world.later(10)
+    fence = (await world.claimed("w1"))["fence"]
+    shown = await world.close(run_id, fence, "failed", error={"code": "exit_unknown"})
+    await workers.leave_worker(world.desk, ADMIN, "w1")
+
+    assert ("lost", "exit_unknown", "half", fence + 1) == tuple(
+        shown[name] for name in ("state", "reason", "result", "fence")
+    )
+    assert {} == leftovers(world.desk)
 
 
 @pytest.mark.origin("A34", "K8", "B13")
