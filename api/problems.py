@@ -55,6 +55,7 @@ STATUS: Mapping[str, int] = {
     "journal_busy": 503,
     "journal_contended": 503,
     "journal_closed": 503,
+    "epoch_changed": 503,
     "outcome_unknown": 503,
     "storage_unreadable": 503,
     "projections_busy": 503,

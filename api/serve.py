@@ -13,10 +13,12 @@ Whatever keeps the service from starting is one line with the values and the rem
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,10 +35,12 @@ from api.node import Node
 from api.protocol import BoundedHttp
 from api.settings import Settings
 from jackline.cli.exits import FAILED, USAGE, Fault
-from journal.errors import DataDirBusy, DataDirUnusable, JournalError
-from journal.lock import DirLock
+from journal.errors import DataDirBusy, DataDirUnusable, JournalError, StorageFull
+from journal.lock import DirLock, free_bytes
 
 KEEP_ALIVE_S = 75
+SPARE_BYTES = 64 * 1024
+"""With less than this free, a file that cannot be written means a full disk, whatever the error is called."""
 STREAMS_END_S = 1.0
 BACKLOG = 2_048
 
@@ -72,8 +76,19 @@ def run(settings: Settings) -> int:
             return runner.run(serve(settings, listener))
     except JournalError as error:
         raise Fault(error.message, error.remedy, FAILED) from error
+    except (OSError, sqlite3.Error) as error:
+        fault = _unusable(settings.data_dir, error)
+        raise Fault(fault.message, fault.remedy, FAILED) from error
     finally:
         listener.close()
+
+
+def _unusable(data_dir: Path, error: Exception) -> JournalError:
+    """What a file that could not be written says about the data directory: that it is full, or that it is no good."""
+    free = free_bytes(data_dir)
+    if free < SPARE_BYTES or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StorageFull(str(data_dir), free)
+    return DataDirUnusable(str(data_dir), str(error))
 
 
 async def serve(settings: Settings, listener: socket.socket) -> int:

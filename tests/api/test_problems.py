@@ -7,7 +7,7 @@ import pytest
 from api.problems import STATUS, Booting, MethodNotAllowed, Unauthenticated, problem_of
 from domain.lease import FenceLost, LeaseHeld
 from domain.refusal import Refusal
-from journal.errors import EpochChanged, JournalBusy, OutcomeUnknown, Unavailable
+from journal.errors import JournalBusy, JournalDamaged, OutcomeUnknown, Unavailable
 
 
 def kinds(base: type[Exception]) -> Iterator[type[Exception]]:
@@ -73,7 +73,7 @@ def test_a_missing_key_asks_for_one_in_the_head() -> None:
     assert (b"www-authenticate", b'Bearer realm="jackline"') in problem_of(Unauthenticated()).headers
 
 
-@pytest.mark.parametrize("error", [ValueError("a secret"), EpochChanged("a", "b"), KeyError("x")])
+@pytest.mark.parametrize("error", [ValueError("a secret"), JournalDamaged("a secret place", "gone"), KeyError("x")])
 def test_what_nobody_foresaw_is_answered_without_its_detail(error: Exception) -> None:
     problem = problem_of(error)
 
