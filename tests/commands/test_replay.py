@@ -1,15 +1,17 @@
 """Replay: after any history the index that is folded from the journal is the one that was folded as it happened."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import claims, ending, queues, steering, submitting, workers
+from commands import claims, ending, queues, showing, steering, submitting, workers
 from commands.boot import open_desk
 from commands.desk import Desk, Timers
 from domain.handing import Park
@@ -21,7 +23,7 @@ from tests.commands.auditor import Auditor
 from tests.commands.books import books, leftovers
 from tests.commands.clockwork import VirtualLoop
 from tests.commands.test_effects import claim_effect
-from tests.commands.world import ADMIN, World, closing, leader, opened, text
+from tests.commands.world import ADMIN, World, closing, leader, opened, plain, text
 
 WORKERS = ("w1", "w2", "w3")
 STEPS = 60
@@ -263,3 +265,33 @@ def test_after_any_history_a_replay_agrees_and_at_rest_nothing_is_left(seed: int
         loop.run_until_complete(lived(seed, jumps=jumps))
     finally:
         loop.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.origin("H10", "B33", "D39")
+async def test_a_service_that_is_started_again_and_again_goes_on_where_it_was(data_dir: Path, seed: int) -> None:
+    ids, before = itertools.count(1), dict[str, Any]()
+    chance: Chance | None = None
+    for _ in range(4):
+        async with opened(data_dir, ids) as world:
+            if chance is None:
+                chance = Chance(world, seed, jumps=False)
+            else:
+                chance.world = world
+                assert before == _seen(world, chance)
+            for _ in range(40):
+                await chance.act(sorted(ACTS))
+                _agrees(world, chance)
+            await world.later(RETRY_S)
+            before = _seen(world, chance)
+            verdict = world.journal.verify()
+        assert verdict.ok, verdict
+
+
+def _seen(world: World, chance: Chance) -> dict[str, Any]:
+    """What anybody can see of the runs, and what is kept about the present."""
+    documents = {run_id: plain(showing.show_run(world.desk, ADMIN, run_id)) for run_id in chance.runs}
+    return {
+        "runs": {run_id: {**document, "evidence": None} for run_id, document in documents.items()},
+        "books": books(world.desk),
+    }
