@@ -19,11 +19,12 @@ from api import roles
 from api.calls import SECURITY, Endpoint, Tree, respond
 from api.channel import Channel
 from api.node import Node
+from api.presence import PresenceSocket
 from api.problems import JSON, MethodNotAllowed, Problem, RouteUnknown, problem_of
-from api.routes import claims, effects, facts, health, holding, keys, queues, runs, workers
+from api.routes import claims, effects, facts, health, holding, keys, leaders, queues, runs, workers
 from api.wire_service import Live, Ready
 
-ROUTERS = (claims, holding, workers, runs, facts, effects, queues, keys, health)
+ROUTERS = (claims, holding, workers, leaders, runs, facts, effects, queues, keys, health)
 PLAIN = {"/livez": "GET /livez", "/readyz": "GET /readyz"}
 
 
@@ -47,12 +48,13 @@ class Application(FastAPI):
         self.node = node
         self.tree = Tree()
         self._add_plain()
-        channel = Channel()
-        self.tree.add(channel.verb, channel.path, channel)
+        sockets = (Channel(), PresenceSocket())
+        for socket in sockets:
+            self.tree.add(socket.verb, socket.path, socket)
         for route in endpoints():
             self.router.routes.append(route)
             self.tree.add(route.verb, route.path, route)
-        roles.check([*PLAIN.values(), channel.key, *(route.key for route in endpoints())])
+        roles.check([*PLAIN.values(), *(socket.key for socket in sockets), *(route.key for route in endpoints())])
 
     def _add_plain(self) -> None:
         node = self.node

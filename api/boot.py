@@ -16,6 +16,7 @@ from api.keys import KeyRing, first_admin_key
 from api.node import Node
 from commands.boot import Opening
 from commands.desk import Desk
+from commands.presence import reseed_leaders
 from journal.opening import open_journal
 from policies.manager import Manager
 from projections.runner import Runner
@@ -63,6 +64,8 @@ class Boot:
             pass
         node.step = "giving every lease its full ttl"
         opening.finish()
+        node.step = "counting every absence from now"
+        await reseed_leaders(desk)
         node.step = "opening the read models"
         node.runner = Runner(journal, self._data_dir)
         node.runner.start()
@@ -80,6 +83,7 @@ class Boot:
         listeners = desk.journal.listeners
         listeners.append(lambda facts: node.attachments.tell(desk, facts))
         listeners.append(node.bells.heard)
+        listeners.append(lambda facts: node.followings.heard(desk, facts))
         listeners.append(lambda _: node.health.appended())
 
     def _watch(self) -> None:
@@ -90,6 +94,7 @@ class Boot:
         journal = node.desk.journal
         node.health.sources = {
             "process_manager": (lambda: manager.first_error, manager.acknowledge),
+            "presence": (lambda: node.desk.evidence.presence.trouble, lambda: None),
             "projections": (lambda: runner.first_error, runner.acknowledge),
             "journal": (lambda: journal.fault, lambda: setattr(journal, "fault", None)),
         }
@@ -104,6 +109,16 @@ class Boot:
         if node.runner is not None:
             await node.runner.stop()
         if self._opened is not None:
+            await self._finish(self._opened)
             await self._opened.journal.close()
         if node.gate_or_none is not None:
             node.keys.close()
+
+    async def _finish(self, desk: Desk) -> None:
+        """Let what goes on for callers that went away come to its end, within the time there is for a drain."""
+        if not desk.unfinished:
+            return
+        _, endless = await asyncio.wait(desk.unfinished, timeout=self._node.settings.drain_s)
+        for doing in endless:
+            doing.cancel()
+        await asyncio.gather(*endless, return_exceptions=True)

@@ -6,7 +6,8 @@ the service wants meanwhile comes without a number. ``{"kind": "goodbye"}`` (or 
 polite end. A message is at most 1 MiB, and the next is read when the last was answered.
 
 We close with 1001 when the service stops or has heard nothing for ``IDLE_S``, and with 4401 when the key is revoked;
-none of these detaches the worker. A refusal before the handshake is an ordinary problem document.
+none of these detaches the worker, and neither does a line on which our pings are not answered. A refusal before the
+handshake is an ordinary problem document.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from api.node import Node
 from api.problems import JSON, Booting, Malformed, Problem
 from api.requests import SAFE_INTEGER, Body, LeaseRef
 from api.roles import TABLE, Roles
+from api.sockets import half_open
 from api.streams import Opened
 from commands import holding, workers
 from commands.holding import Lessee
@@ -68,7 +70,7 @@ class Channel:
             entry = self._admit(node, scope, values[0])
             node.streams.require_room()
         except Exception as error:  # noqa: BLE001  (whatever it was, the caller is told in the one way)
-            await _refuse(send, node.health.problem(self.key, error))
+            await refuse(send, node.health.problem(self.key, error))
             return
         await send({"type": "websocket.accept"})
         await Conversation(node, entry, values[0]).hold(receive, send)
@@ -83,7 +85,8 @@ class Channel:
         return entry
 
 
-async def _refuse(send: Send, problem: Problem) -> None:
+async def refuse(send: Send, problem: Problem) -> None:
+    """Answer a handshake with a problem document instead."""
     headers = [JSON, *SECURITY, *problem.headers, (b"content-length", b"%d" % len(problem.body))]
     await send({"type": "websocket.http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": problem.body})
@@ -144,7 +147,7 @@ class Conversation:
             except TimeoutError:
                 return "silent"
             if message["type"] == "websocket.disconnect":
-                return "left"
+                return "silent" if half_open(message) else "left"
             text = message.get("text")
             said, answer = await self._answer(text.encode() if text is not None else message.get("bytes") or b"")
             if said is not None and (said.goodbye or said.kind == "goodbye"):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from api.admission import Gate, Tickets
 from api.attachments import Attachments
 from api.bells import RunBells
+from api.followings import Followings
 from api.health import Health
 from api.keys import KeyRing
 from api.settings import Settings
@@ -35,6 +36,7 @@ class Node:
         self.streams = OpenStreams(settings.streams)
         self.bells = RunBells()
         self.attachments = Attachments()
+        self.followings: Followings = Followings()
         self.health = Health()
         self.gate_or_none: Gate | None = None
         self.desk_or_none: Desk | None = None
@@ -98,6 +100,8 @@ class Node:
             }
         if self.runner is not None:
             loops["projections"] = self.runner.health()
+        marks = desk.evidence.presence
+        loops["presence"] = {**marks.sizes(), "unrecorded_drops": marks.unrecorded_drops, "first_error": marks.trouble}
         return {
             "status": self.health.status(),
             "first_error": self.health.error(),

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from api.bodies import UserJson
 from commands.desk import Role
 from domain.closing import Close as ClosingCommand
+from domain.run_facts import State
 from domain.submission import Policy as RunPolicy
 from domain.submission import Submit as SubmitCommand
 
@@ -275,6 +276,42 @@ class Cancel(Body):
     """The run is not wanted any more."""
 
     keep_workspaces: bool = False
+
+
+class KeepSession(Body):
+    """How long the session is live without being heard again."""
+
+    ttl_s: float = Field(15.0, description="seconds, 1 to 3600")
+
+
+class AcknowledgeTimeout(Body):
+    """What the leader says to a timeout."""
+
+    answer: Literal["extend", "abort"]
+
+
+class Reassign(Body):
+    """Which leader wants the run from now on, and the revision that the caller has seen."""
+
+    leader_id: str
+    revision: int = Field(ge=1)
+
+
+class RunFilter(Body):
+    """Open runs; everything that is given must hold."""
+
+    queue: str | None = None
+    leader_id: str | None = None
+    state: State | None = None
+    tags: dict[str, str] = Field(default_factory=dict)
+
+
+class CancelMany(Body):
+    """Which runs are not wanted any more; a dry run only says which."""
+
+    filter: RunFilter
+    dry_run: bool = True
+    limit: int = Field(1_000, ge=1, le=1_000)
 
 
 class RenderVerdict(Body):

@@ -34,6 +34,7 @@ from api.clock import new_id, system_clock
 from api.node import Node
 from api.protocol import BoundedHttp
 from api.settings import Settings
+from api.sockets import Socket
 from jackline.cli.exits import FAILED, USAGE, Fault
 from journal.errors import DataDirBusy, DataDirUnusable, JournalError, StorageFull
 from journal.lock import DirLock, free_bytes
@@ -41,6 +42,8 @@ from journal.lock import DirLock, free_bytes
 KEEP_ALIVE_S = 75
 SPARE_BYTES = 64 * 1024
 """With less than this free, a file that cannot be written means a full disk, whatever the error is called."""
+PING_S = 5.0
+"""How often a socket is pinged, and how long a pong may take: a dead line is found within twice that."""
 STREAMS_END_S = 1.0
 BACKLOG = 2_048
 
@@ -142,7 +145,7 @@ def server_of(node: Node) -> Server:
         uvicorn.Config(
             build_app(node),
             http=BoundedHttp,
-            ws="websockets-sansio",
+            ws=Socket,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -151,7 +154,8 @@ def server_of(node: Node) -> Server:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, round(node.settings.drain_s)),
             ws_max_size=MAX_BYTES,
-            ws_ping_interval=None,
+            ws_ping_interval=PING_S,
+            ws_ping_timeout=PING_S,
             ws_per_message_deflate=False,
         )
     )

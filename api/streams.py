@@ -46,6 +46,8 @@ class Opened:
         self.key_id = key_id
         self.ending: str | None = None
         """Why it should end: ``stopping`` or ``revoked``."""
+        self.left: str | None = None
+        """How the other side ended it, where that is known: ``left``, ``half_open`` or ``slow_reader``."""
         self.on_end: Callable[[], None] = lambda: None
 
     def end(self, why: str) -> None:
@@ -128,9 +130,13 @@ class Stream:
 
     async def _pump(self, opened: Opened, send: Send) -> None:
         async with aclosing(self._frames(opened)) as frames:  # type: ignore[type-var]
-            await _send_some(send, b": open\n\n")
-            async for some in frames:
-                await _send_some(send, some)
+            try:
+                await _send_some(send, b": open\n\n")
+                async for some in frames:
+                    await _send_some(send, some)
+            except TimeoutError:
+                opened.left = "slow_reader"
+                raise
         if opened.ending == "stopping":
             await _send_some(send, STOPPING)
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -67,7 +67,7 @@ def visible(call: Call, run_id: str) -> Standing:
 def may_see(caller: Caller, standing: Standing) -> bool:
     """Whether the principal's ids let it see this run."""
     if caller.role == "leader" and caller.leaders is not None:
-        return standing.known.submission.leader_id in caller.leaders
+        return standing.known.leader_id in caller.leaders
     if caller.role == "worker" and caller.workers is not None:
         return _last_holder(standing.lease) in caller.workers
     return True

@@ -41,6 +41,39 @@ class WorkerPage(Shown):
     position: int
 
 
+class LeaderShown(Shown):
+    """How a leader is present, and how many open runs it has."""
+
+    leader_id: str
+    connections: int
+    zero_since: datetime | None
+    open_runs: int
+
+
+class LeaderPage(Shown):
+    """The leaders, by id."""
+
+    items: list[LeaderShown]
+    next_cursor: str | None
+    position: int
+
+
+class CancelledRun(Shown):
+    """One run that matched: what became of it, or why it was not cancelled."""
+
+    run_id: str
+    state: str | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+class CancelledRuns(Shown):
+    """How many open runs matched, and the first of them."""
+
+    matching: int
+    runs: list[CancelledRun]
+
+
 class Queue(Shown):
     """A queue's limits, and what is in it."""
 

@@ -32,6 +32,7 @@ from domain.worker import Worker, worker_stream
 from evidence.memory import Evidence
 from journal.commit import Context, Decision, Done, Entry, Journal
 from journal.registers import Write
+from projections.live.deadlines import Graces
 from projections.live.index import Live
 
 Role = Literal["leader", "worker", "reader", "operator", "admin"]
@@ -104,7 +105,10 @@ class Desk:
         self.mint = mint
         self.timers = timers
         self.evidence = Evidence()
-        self.live = Live(self.evidence, timers.worker_gone_s)
+        self.live = Live(
+            self.evidence, Graces(worker_gone_s=timers.worker_gone_s, leader_grace_s=timers.leader_grace_s)
+        )
+        self.boot_id = mint()
         self.fence_required: FenceMode = "required"
         self.unfenced: Counter[str] = Counter()
         """Accepted writes that presented no fence, by what they did."""
@@ -116,11 +120,12 @@ class Desk:
         """A number that no other command of this desk has."""
         return next(self._numbers)
 
-    def afterwards(self, doing: Coroutine[Any, Any, None]) -> None:
+    def afterwards(self, doing: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
         """Do this though nobody waits for it."""
         going = asyncio.ensure_future(doing)
         self.unfinished.add(going)
         going.add_done_callback(self.unfinished.discard)
+        return going
 
     def standing(self, caller: Caller, run_id: str) -> Standing:
         """How a run of the caller's tenant stands, as of the last durable append.
@@ -250,7 +255,7 @@ class Desk:
         if run_id not in self.live.cards:
             return
         now, mark = self.clock(), self.evidence.leases.get(run_id)
-        self.evidence.active(run_id, now)
+        self.live.clocks.active(run_id, now)
         lease = self.journal.streams.load(lease_stream(run_id))
         renewable = isinstance(lease, leases.Held) and not lease.sliced
         if renewable and mark is not None and mark.fence == lease.fence and mark.live(now):
@@ -258,11 +263,16 @@ class Desk:
 
     def require_leader(self, caller: Caller, run: Run, action: str) -> None:
         """Refuse steering by a principal that is neither the run's leader nor above it."""
-        is_leader = caller.leaders is None or run.submission.leader_id in caller.leaders
+        is_leader = caller.leaders is None or run.leader_id in caller.leaders
         if caller.role not in ("operator", "admin") and not (caller.role == "leader" and is_leader):
             raise NotAllowed(
-                principal=caller.principal, action=action, allowed=f"leader {run.submission.leader_id!r} or an operator"
+                principal=caller.principal, action=action, allowed=f"leader {run.leader_id!r} or an operator"
             )
+
+    def require_leader_id(self, caller: Caller, leader_id: str, action: str) -> None:
+        """Refuse acting as a leader that the principal is not."""
+        if caller.leaders is not None and leader_id not in caller.leaders:
+            raise NotAllowed(principal=caller.principal, action=action, allowed=f"leader {leader_id!r}")
 
     def require_worker(self, caller: Caller, worker_id: str, action: str) -> None:
         """Refuse acting as a worker that the principal is not."""

@@ -7,6 +7,7 @@ a renewal in between is either before the expiry, or is answered by it; never bo
 from collections.abc import Callable
 
 from commands.desk import Caller, Desk, entries_of, system_caller
+from commands.presence import settle_first
 from domain.claiming import lapse
 from domain.handing import end_slice, expire
 from domain.lease import Held, LeaseMark
@@ -18,7 +19,13 @@ from journal.commit import Decision, Entry
 
 
 async def expire_lease(desk: Desk, run_id: str) -> bool:
-    """Journal that the run's lease is over, if it is, and what follows; whether it was."""
+    """Journal that the run's lease is over, if it is, and what follows; whether it was.
+
+    When the run's leader is gone at that very instant, its absence is decided first.
+    """
+    card = desk.live.cards.get(run_id)
+    if card is not None:
+        await settle_first(desk, card.leader, run_id)
     taken: list[LeaseMark] = []
 
     def put_back() -> None:

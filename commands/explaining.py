@@ -1,6 +1,7 @@
 """Explaining a run: why it is as it is, and, when it is queued and nobody takes it, what stands in the way."""
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from commands.desk import Caller, Desk
@@ -10,7 +11,7 @@ from domain.values import Moment
 from domain.worker import Registered, Worker, worker_stream
 from journal.mapper import Recorded
 from projections.live.cards import Card, QueueKey
-from projections.why import Case, why
+from projections.why import Case, Clock, why
 
 FACTS_MAX = 10_000
 """Facts of one run that an explanation looks at: the latest ones, and the submission."""
@@ -25,8 +26,29 @@ def explain(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
     standing, now = desk.standing(caller, run_id), desk.clock()
     activity = desk.evidence.activity(run_id)
     active_at = activity.at if activity else None
-    case = Case(now=now, blocked=blocked(desk, standing, now), last_activity_at=active_at, quiet_since=active_at)
+    case = Case(
+        now=now,
+        blocked=blocked(desk, standing, now),
+        last_activity_at=active_at,
+        quiet_since=active_at,
+        clocks=tuple(_clocks(desk, run_id, now)),
+    )
     return why(standing, _facts(desk, run_id), case)
+
+
+def _clocks(desk: Desk, run_id: str, now: Moment) -> Iterator[Clock]:
+    """The clocks about the run's leader and about its work, as far as they are running."""
+    card, work, grace_s = desk.live.cards.get(run_id), desk.live.clocks.get(run_id), desk.timers.leader_grace_s
+    leader = None if card is None or card.leader is None else desk.live.leaders.get(card.leader)
+    gone = None if leader is None else leader.due(run_id, grace_s)
+    if gone is not None:
+        yield Clock("leader_grace", now.wall_at(gone - grace_s), now.wall_at(gone))
+    quiet, activity = desk.live.clocks.quiet_due(run_id), desk.evidence.activity(run_id)
+    if quiet is not None:
+        yield Clock("inactivity", activity.at if activity else None, now.wall_at(quiet))
+    total = None if work is None else work.total_due()
+    if work is not None and total is not None:
+        yield Clock("total", now.wall_at(total - work.total_after_s), now.wall_at(total))
 
 
 def _facts(desk: Desk, run_id: str) -> list[Recorded]:

@@ -222,5 +222,9 @@ async def progress(desk: Desk, caller: Caller, run_id: str, fence: int | None, n
             field="message", value=note.message[:MESSAGE_MAX_CHARS], limit=f"at most {MESSAGE_MAX_CHARS} characters"
         )
     holder(desk.standing(caller, run_id), desk.presented(caller, fence))
+    if note.tool is not None and note.tool.state == "started":
+        desk.evidence.tool_started(run_id, note.tool.id, desk.clock())
+    elif note.tool is not None:
+        desk.evidence.tool_ended(run_id, note.tool.id)
     desk.touch(run_id)
     desk.note_fence(fence, "progress")

@@ -1,17 +1,24 @@
 """What a leader may ask of a run that it has submitted. Each answers with the run as it stands afterwards."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Literal
 
-from commands.desk import Caller, Desk
+import msgspec
+
+from commands.desk import Caller, Desk, entries_of, merged
 from commands.showing import show
 from domain import steering
+from domain.presence import Presence, presence_stream, reseed
+from domain.quiet import acknowledge, reassign
+from domain.refusal import InvalidCommand, Refusal
+from domain.run import run_stream
 from domain.settling import Cancel, Verdict
 from domain.settling import cancel as cancelled
 from domain.settling import verdict as judged
 from domain.standing import RunDraft, Standing
-from domain.values import Json, Moment
-from journal.commit import Done
+from domain.values import Json, Moment, Value, cite
+from journal.commit import Decision, Done, Entry
 
 Decide = Callable[[Standing, Moment], RunDraft]
 
@@ -71,3 +78,98 @@ async def verdict(
         return judged(standing, command, desk.remains(standing), now)
 
     return await _steer(desk, caller, run_id, "judge this run", decide)
+
+
+async def acknowledge_timeout(
+    desk: Desk, caller: Caller, run_id: str, fact_id: str, said: Literal["extend", "abort"]
+) -> Done[dict[str, Any]]:
+    """The leader answers a timeout of its run, named by the id of its fact: the clock starts anew, or the run ends."""
+
+    def decide(standing: Standing, now: Moment) -> RunDraft:
+        timeout = _citation(desk, run_id, fact_id)
+        return acknowledge(standing, timeout, said, caller.principal, (desk.remains(standing), now))
+
+    return await _steer(desk, caller, run_id, "answer this run's timeouts", decide)
+
+
+def _citation(desk: Desk, run_id: str, fact_id: str) -> str:
+    """The citation of one of the run's own facts, or the id itself, which is then no timeout of it."""
+    for recorded in desk.journal.store.stream(run_stream(run_id)):
+        if recorded.meta.fact_id == fact_id:
+            return cite(recorded.stream, recorded.version)
+    return fact_id
+
+
+async def reassign_run(desk: Desk, caller: Caller, run_id: str, leader_id: str, revision: int) -> Done[dict[str, Any]]:
+    """The run is another leader's from now on, or the same one's again after its session was lost.
+
+    Raises:
+        RevisionStale: it was reassigned since the caller read it.
+    """
+    desk.require_leader_id(caller, leader_id, "take this run over")
+    stream = presence_stream(caller.tenant, leader_id)
+
+    def decision(now: Moment) -> Decision[dict[str, Any]]:
+        standing = desk.standing(caller, run_id)
+        desk.require_leader(caller, standing.known, "reassign this run")
+        presence: Presence = desk.journal.streams.load(stream)
+        draft = reassign(standing, leader_id, revision, caller.principal, now)
+        entries = entries_of(draft.entries, run_id)
+        entries += [Entry(stream, fact, None) for fact in reseed(presence, leader_id, "reassigned", now.wall)]
+        guards = merged([standing.versions, {stream: presence.version}])
+        return Decision(entries, guards, show(desk, desk.after(standing, draft), now))
+
+    return await desk.execute(caller, (run_id,), decision)
+
+
+CANCEL_MANY_MAX = 1_000
+SIDE_BY_SIDE = 64
+"""Runs that are cancelled at the same time."""
+
+
+class Filter(Value, frozen=True, kw_only=True):
+    """Which open runs; everything that is given must hold."""
+
+    queue: str | None = None
+    leader_id: str | None = None
+    state: str | None = None
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+async def cancel_many(desk: Desk, caller: Caller, wanted: Filter, *, dry_run: bool, limit: int) -> dict[str, Any]:
+    """Which open runs of the caller match, oldest first, and, unless it is a dry run, what became of each."""
+    if not 1 <= limit <= CANCEL_MANY_MAX:
+        raise InvalidCommand(field="limit", value=limit, limit=f"between 1 and {CANCEL_MANY_MAX}")
+    matching = [run_id for run_id in desk.live.cards if _matches(desk, caller, wanted, run_id)]
+    chosen = matching[:limit]
+    if dry_run:
+        return {"matching": len(matching), "runs": [{"run_id": run_id} for run_id in chosen]}
+    gate = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(run_id: str) -> dict[str, Any]:
+        async with gate:
+            return await _cancel_one(desk, caller, run_id)
+
+    return {"matching": len(matching), "runs": list(await asyncio.gather(*map(one, chosen)))}
+
+
+def _matches(desk: Desk, caller: Caller, wanted: Filter, run_id: str) -> bool:
+    card = desk.live.cards[run_id]
+    if card.queue[0] != caller.tenant or (wanted.queue is not None and card.queue[1] != wanted.queue):
+        return False
+    if wanted.leader_id is not None and card.leader != (caller.tenant, wanted.leader_id):
+        return False
+    standing = desk.standing(caller, run_id)
+    run = standing.known
+    mine = caller.leaders is None or run.leader_id in caller.leaders
+    tagged = all(run.submission.tags.get(name) == value for name, value in wanted.tags.items())
+    return mine and tagged and (wanted.state is None or standing.state == wanted.state)
+
+
+async def _cancel_one(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
+    its_own = None if caller.command_id is None else f"{caller.command_id}:{run_id}"
+    try:
+        done = await cancel(desk, msgspec.structs.replace(caller, command_id=its_own), run_id, keep_workspaces=False)
+    except Refusal as refusal:
+        return {"run_id": run_id, "code": refusal.code, "detail": str(refusal)}
+    return {"run_id": run_id, "state": done.answer["state"]}

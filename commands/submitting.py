@@ -5,10 +5,12 @@ can make no second run on whatever road it comes. The same key with the same bod
 another body it is refused. A batch is one append, all or none.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from commands.desk import Caller, Desk, NotAllowed, merged
+from domain.decider import fold
+from domain.presence import NEVER_SEEN, Presence, PresenceFact, evolve, presence_stream, reseed
 from domain.refusal import InvalidCommand
 from domain.run import Absent, Run, run_stream
 from domain.steering import again
@@ -50,9 +52,10 @@ async def submit_many(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> Don
                 fact = submitted(run_id, caller.tenant, wish.command, now)
                 entries.append(Entry(run_stream(run_id), fact, run_id))
                 desk.expect_new(run_id)
-        guards = merged([{entry.stream: 0} for entry in entries])
-        shown = [_answer(run_id, wish) for run_id, wish in zip(ids, wishes, strict=True)]
-        return Decision(entries, guards, {"runs": shown})
+        absent = _absent_leaders(desk, caller, wishes) if entries else {}
+        guards = merged([{entry.stream: 0} for entry in entries] + [{s: p.version} for s, p in absent.items()])
+        shown = [_answer(desk, caller, run_id, wish, now) for run_id, wish in zip(ids, wishes, strict=True)]
+        return Decision([*_seeds(absent, now), *entries], guards, {"runs": shown})
 
     keyed = tuple(run_id for run_id, wish in zip(ids, wishes, strict=True) if wish.key is not None)
     done = await desk.execute(caller, keyed, decision)
@@ -96,9 +99,41 @@ def _exists(desk: Desk, run_id: str, wish: Wish) -> bool:
     return True
 
 
-def _answer(run_id: str, wish: Wish) -> dict[str, Any]:
-    leader = None if wish.command.leader_id is None else {"connections": 0, "zero_since": None}
+def _absent_leaders(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> dict[str, Presence]:
+    """The presence, by stream, of each leader named here that has no connection."""
+    named = {wish.command.leader_id for wish in wishes if wish.command.leader_id is not None}
+    streams = [presence_stream(caller.tenant, leader_id) for leader_id in sorted(named)]
+    loaded: dict[str, Presence] = {stream: desk.journal.streams.load(stream) for stream in streams}
+    return {stream: presence for stream, presence in loaded.items() if not presence.connections}
+
+
+def _seeds(absent: Mapping[str, Presence], now: Moment) -> list[Entry]:
+    """Their absence counts from now, unless it counts already. These facts come first: a run's own is the last."""
+    return [
+        Entry(stream, fact, None)
+        for stream, presence in absent.items()
+        for fact in reseed(presence, stream.partition(":")[2], "submitted", now.wall)
+    ]
+
+
+def _answer(desk: Desk, caller: Caller, run_id: str, wish: Wish, now: Moment) -> dict[str, Any]:
+    """The receipt: it says how its leader was present, and since when its absence counts."""
+    leader_id, leader = wish.command.leader_id, None
+    if leader_id is not None:
+        presence = _presence_then(desk, run_id, presence_stream(caller.tenant, leader_id), keyed=wish.key is not None)
+        away = None if presence.connections else presence.zero_since or now.wall
+        leader = {"connections": len(presence.connections), "zero_since": away}
     return {"run_id": run_id, "state": "queued", "leader": leader}
+
+
+def _presence_then(desk: Desk, run_id: str, stream: str, *, keyed: bool) -> Presence:
+    """How the leader is present now, or was when the run was submitted before: a repeat is answered alike."""
+    presence: Presence = desk.journal.streams.load(stream)
+    first = desk.journal.store.facts_of(run_id, 0, 1) if keyed and presence.known else []
+    if not first:
+        return presence
+    facts = [recorded.fact for recorded in desk.journal.store.stream(stream) if recorded.position < first[0].position]
+    return fold(evolve, NEVER_SEEN, cast(list[PresenceFact], facts))
 
 
 async def retry(desk: Desk, caller: Caller, run_id: str) -> Done[dict[str, Any]]:

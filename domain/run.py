@@ -8,117 +8,60 @@ States, and which of them are terminal:
 A terminal run never changes. ``lost`` means that evidence itself is missing or ambiguous, never that somebody went
 quiet. ``failed_attempts`` rises once for each attempt that died, failed or stalled, and is what ``max_attempts`` is
 compared with; answers, slice ends and hand-backs consume nothing. An *attempt* is one period in which one worker acts
-under one fence; its end is carried by ``AttemptEnded`` or, when the worker says so itself, by ``RunClosed``, together
-with the lengths and digests of what it produced, so that the journal vouches for every acknowledged byte.
+under one fence; its end is carried by ``AttemptEnded`` or, when the worker says so, by ``RunClosed``, with lengths and
+digests of what it produced, so that the journal vouches for every acknowledged byte.
 
-This file says what a run is and how facts change it. Which facts may follow is decided where more than the run is
-read: ``claiming``, ``handing``, ``closing``, ``settling`` and ``steering``. Several facts of one decision land in one
-append, so what stands between them (an ended attempt whose outcome is the next fact) is never seen by anybody.
+This file says what a run is and how facts change it. Which facts may follow is decided beside it, where more than the
+run is read. Several facts of one decision land in one append: what stands between them is never seen by anybody.
 """
 
 from datetime import datetime
-from typing import Literal, assert_never
+from typing import assert_never
 
 import msgspec
 
+from domain.phases import (
+    Acting,
+    Answered,
+    Asked,
+    ClosedBy,
+    Parked,
+    Phase,
+    Queued,
+    Running,
+    Settled,
+    Timeout,
+    WaitingVerdict,
+)
 from domain.refusal import Refusal
 from domain.run_facts import (
     AttemptEnded,
     AttemptStarted,
     CancelRequested,
     InputProvided,
-    ParkKind,
     PartialSalvaged,
     PauseRequested,
     RunClosed,
     RunFact,
     RunParked,
+    RunReassigned,
     RunResumed,
     RunSettled,
     RunSubmitted,
     State,
+    SteeringFact,
     StopReported,
-    Terminal,
+    TimeoutAcknowledged,
     VerdictRendered,
     WorkerTimeout,
 )
 from domain.submission import Policy
 from domain.values import NULL, Json, Value, cite
 
-
-class Queued(Value, frozen=True, kw_only=True):
-    """Ready to be claimed from ``due_at`` on."""
-
-    due_at: datetime
-    reason: str
-
-
-class Running(Value, frozen=True, kw_only=True):
-    """A worker acts for it."""
-
-
-class Parked(Value, frozen=True, kw_only=True):
-    """Waiting for somebody, not working."""
-
-    kind: ParkKind
-    question: Json
-    since: datetime
-    reason: str | None = None
-
-
-class WaitingVerdict(Value, frozen=True, kw_only=True):
-    """The worker has closed; the leader has not judged."""
-
-    outcome: Literal["succeeded", "failed"]
-    since: datetime
-
-
-class Settled(Value, frozen=True, kw_only=True):
-    """Ended, for good."""
-
-    state: Terminal
-    reason: str
-    settled_at: datetime
-
-
-Phase = Queued | Running | Parked | WaitingVerdict | Settled
-
-
-class Acting(Value, frozen=True, kw_only=True):
-    """The attempt that is under way, also while parked with its lease kept."""
-
-    fence: int
-    worker: str
-    started_at: datetime
-
-
-class ClosedBy(Value, frozen=True, kw_only=True):
-    """The last close: what makes an identical one a harmless repeat."""
-
-    fence: int
-    outcome: Literal["succeeded", "failed"]
-    result: Json
-    error: Json
-
-
-class Asked(Value, frozen=True, kw_only=True):
-    """A principal asked for the run to be cancelled; it is settled at ``settles_at`` if nothing settles it before."""
-
-    asked_at: datetime
-    settles_at: datetime
-    citation: str
-    keep_workspaces: bool
-
-
-class Answered(Value, frozen=True, kw_only=True):
-    """One question and what was answered."""
-
-    question: Json
-    answer: Json
-    principal: str
-    at: datetime
-    fence: int | None
-    """The fence of the holder that it was delivered to, when one had kept its lease."""
+__all__ = [
+    "ABSENT", "TAKEN_AWAY", "Absent", "Acting", "Answered", "Asked", "ClosedBy", "Parked", "Phase", "Queued", "Run",
+    "Running", "Settled", "SettledOtherwise", "Timeout", "WaitingVerdict", "WrongState", "evolve", "run_stream",
+]  # fmt: skip
 
 
 class Run(Value, frozen=True, kw_only=True):
@@ -143,11 +86,21 @@ class Run(Value, frozen=True, kw_only=True):
     revoked: dict[int, str] = msgspec.field(default_factory=dict)
     """Fences that were taken from their holders, and who those were: each may report once how it stopped."""
     stop_reports: dict[int, str] = msgspec.field(default_factory=dict)
+    reassigned_to: str | None = None
+    timeouts: dict[str, Timeout] = msgspec.field(default_factory=dict)
+    """Quiet stretches and overlong runs that were told, by citation."""
+    absence: str | None = None
+    """The ``zero_since`` of the absence that was last told to it."""
 
     @property
     def run_id(self) -> str:
         """The run's id."""
         return self.submission.run_id
+
+    @property
+    def leader_id(self) -> str | None:
+        """The leader that wants it now."""
+        return self.submission.leader_id if self.reassigned_to is None else self.reassigned_to
 
     @property
     def policy(self) -> Policy:
@@ -241,6 +194,23 @@ def _changes(run: Run, fact: RunFact) -> dict[str, object]:  # noqa: C901  (one 
             return _ended(run, fact)
         case RunClosed():
             return _closed(run, fact)
+        case VerdictRendered():
+            settled = Settled(state=fact.verdict, reason="verdict", settled_at=fact.rendered_at)
+            return {"phase": settled, "result": run.result if fact.result == NULL else fact.result}
+        case RunSettled():
+            return _settled(run, fact)
+        case PartialSalvaged():
+            return {"salvaged": True, "result": fact.partial}
+        case StopReported():
+            return {"stop_reports": {**run.stop_reports, fact.fence: fact.report}}
+        case RunSubmitted():
+            return {}
+        case _:
+            return _steered(run, fact)
+
+
+def _steered(run: Run, fact: SteeringFact) -> dict[str, object]:  # noqa: C901  (one arm for each fact)
+    match fact:
         case RunParked():
             parked = Parked(kind=fact.kind, question=fact.question, since=fact.parked_at, reason=fact.reason)
             still_asked = run.pause_asked and fact.kind != "paused"
@@ -253,25 +223,30 @@ def _changes(run: Run, fact: RunFact) -> dict[str, object]:  # noqa: C901  (one 
             return {"pause_asked": True}
         case CancelRequested():
             return {"cancel": _asked(run, fact)}
-        case VerdictRendered():
-            settled = Settled(state=fact.verdict, reason="verdict", settled_at=fact.rendered_at)
-            return {"phase": settled, "result": run.result if fact.result == NULL else fact.result}
-        case RunSettled():
-            settled = Settled(state=fact.state, reason=fact.reason, settled_at=fact.settled_at)
-            return {
-                "phase": settled,
-                "acting": None,
-                "pause_asked": False,
-                "error": run.error if fact.error == NULL else fact.error,
-            }
-        case PartialSalvaged():
-            return {"salvaged": True, "result": fact.partial}
-        case StopReported():
-            return {"stop_reports": {**run.stop_reports, fact.fence: fact.report}}
-        case WorkerTimeout() | RunSubmitted():
-            return {}
+        case WorkerTimeout():
+            return _timed_out(run, fact)
+        case TimeoutAcknowledged():
+            told = run.timeouts.get(fact.timeout, Timeout(kind=fact.kind, mark=""))
+            return {"timeouts": {**run.timeouts, fact.timeout: msgspec.structs.replace(told, answer=fact.answer)}}
+        case RunReassigned():
+            return {"reassigned_to": fact.leader_id, "revision": fact.revision, "absence": None}
         case _:
             assert_never(fact)
+
+
+def _settled(run: Run, fact: RunSettled) -> dict[str, object]:
+    settled = Settled(state=fact.state, reason=fact.reason, settled_at=fact.settled_at)
+    error = run.error if fact.error == NULL else fact.error
+    return {"phase": settled, "acting": None, "pause_asked": False, "error": error}
+
+
+def _timed_out(run: Run, fact: WorkerTimeout) -> dict[str, object]:
+    if fact.kind == "leader_gone":
+        return {"absence": str(fact.marks.get("zero_since"))}
+    if fact.kind in ("inactivity", "total"):
+        told = Timeout(kind=fact.kind, mark=str(fact.marks.get("since")))
+        return {"timeouts": {**run.timeouts, cite(run_stream(run.run_id), run.version + 1): told}}
+    return {}
 
 
 def _ended(run: Run, fact: AttemptEnded) -> dict[str, object]:

@@ -178,6 +178,25 @@ class WorkerTimeout(Fact, frozen=True, kw_only=True):
     cites: tuple[str, ...]
 
 
+class TimeoutAcknowledged(Fact, frozen=True, kw_only=True):
+    """The leader answered a timeout: the clock starts anew, or the run ends."""
+
+    timeout: str
+    kind: TimeoutKind
+    answer: Literal["extend", "abort"]
+    by: str
+    acknowledged_at: datetime
+
+
+class RunReassigned(Fact, frozen=True, kw_only=True):
+    """Another leader wants the run from now on; its revision rises."""
+
+    leader_id: str
+    revision: int
+    by: str
+    reassigned_at: datetime
+
+
 class StopReported(Fact, frozen=True, kw_only=True):
     """A worker whose lease was revoked told whether it saved before it stopped. It moves nothing."""
 
@@ -200,5 +219,19 @@ RunFact = (
     | RunSettled
     | PartialSalvaged
     | WorkerTimeout
+    | TimeoutAcknowledged
+    | RunReassigned
     | StopReported
 )
+
+SteeringFact = (
+    RunParked
+    | InputProvided
+    | RunResumed
+    | PauseRequested
+    | CancelRequested
+    | WorkerTimeout
+    | TimeoutAcknowledged
+    | RunReassigned
+)
+"""Facts that neither begin nor end an attempt."""

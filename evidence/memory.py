@@ -16,6 +16,10 @@ import msgspec
 
 from domain.lease import LeaseMark
 from domain.values import Moment
+from evidence.presence import PresenceMarks
+
+TOOLS_MAX = 256
+"""Tool calls of one run that are known to be in flight; of more, the oldest are forgotten."""
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -80,7 +84,9 @@ class Evidence:
 
     def __init__(self) -> None:
         self.leases = LeaseMarks()
+        self.presence = PresenceMarks()
         self._activity: dict[str, Activity] = {}
+        self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}
 
     def active(self, run_id: str, now: Moment) -> None:
@@ -91,9 +97,34 @@ class Evidence:
         """The last activity of a run, if there was one since this node started."""
         return self._activity.get(run_id)
 
+    def tool_started(self, run_id: str, tool_id: str, now: Moment) -> None:
+        """A tool call of the run is in flight."""
+        tools = self._tools.setdefault(run_id, {})
+        tools[tool_id] = now.mono
+        if len(tools) > TOOLS_MAX:
+            del tools[next(iter(tools))]
+
+    def tool_ended(self, run_id: str, tool_id: str) -> None:
+        """A tool call of the run came back."""
+        tools = self._tools.get(run_id)
+        if tools is not None:
+            tools.pop(tool_id, None)
+            if not tools:
+                del self._tools[run_id]
+
+    def forget_tools(self, run_id: str) -> None:
+        """The attempt that had called them has ended."""
+        self._tools.pop(run_id, None)
+
+    def tool_since(self, run_id: str) -> float | None:
+        """Since when a tool call of the run has been in flight, the latest that is; None when none is."""
+        tools = self._tools.get(run_id)
+        return max(tools.values()) if tools else None
+
     def forget_run(self, run_id: str) -> None:
         """The run has ended: no mark of it is left."""
         self._activity.pop(run_id, None)
+        self._tools.pop(run_id, None)
         self.leases.drop(run_id)
 
     def saw_worker(self, worker: tuple[str, str], now: Moment) -> None:
@@ -110,4 +141,10 @@ class Evidence:
 
     def sizes(self) -> dict[str, int]:
         """How many marks are kept: none is left when nothing is under way."""
-        return {"leases": len(self.leases), "activity": len(self._activity), "workers": len(self._seen)}
+        return {
+            "leases": len(self.leases),
+            "activity": len(self._activity),
+            "tools": len(self._tools),
+            "workers": len(self._seen),
+            **self.presence.sizes(),
+        }

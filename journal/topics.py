@@ -10,7 +10,7 @@ The first word of a stream's name (before the first hyphen) says which fold read
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from domain import effects, lease, queue, run, run_facts, worker
+from domain import effects, lease, presence, queue, run, run_facts, worker
 from domain.values import Fact
 
 
@@ -72,6 +72,8 @@ TOPICS = Topics(
         "run.partial_salvaged.v1": run_facts.PartialSalvaged,
         "run.worker_timeout.v1": run_facts.WorkerTimeout,
         "run.stop_reported.v1": run_facts.StopReported,
+        "run.timeout_acknowledged.v1": run_facts.TimeoutAcknowledged,
+        "run.reassigned.v1": run_facts.RunReassigned,
         "lease.fence_bumped.v1": lease.FenceBumped,
         "lease.reserved.v1": lease.LeaseReserved,
         "lease.bound.v1": lease.LeaseBound,
@@ -94,6 +96,12 @@ TOPICS = Topics(
         "worker.gone.v1": worker.WorkerGone,
         "worker.left.v1": worker.WorkerLeft,
         "queue.configured.v1": queue.QueueConfigured,
+        "presence.leader_connected.v1": presence.LeaderConnected,
+        "presence.leader_disconnected.v1": presence.LeaderDisconnected,
+        "presence.leader_vanished.v1": presence.LeaderVanished,
+        "presence.leader_returned.v1": presence.LeaderReturned,
+        "presence.reseeded.v1": presence.PresenceReseeded,
+        "presence.leader_gone.v1": presence.LeaderGone,
     }
 )
 """Every name under which this version reads and writes facts."""
@@ -104,6 +112,7 @@ FOLDS: Mapping[str, Fold] = {
     "effects": Fold(effects.EMPTY, effects.evolve),
     "worker": Fold(worker.UNREGISTERED, worker.evolve),
     "queue": Fold(queue.UNCONFIGURED, queue.evolve),
+    "presence": Fold(presence.NEVER_SEEN, presence.evolve),
 }
 """By kind of stream: where its state starts, and how a fact moves it on."""
 

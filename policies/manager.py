@@ -2,7 +2,7 @@
 
 A failing command never stops the loop: it is logged and counted, its first error stays in ``/healthz`` until the same
 promise is kept again or an operator acknowledges it, and the reminder is set again a little later. Commands run side
-by side, at most ``SIDE_BY_SIDE`` at a time.
+by side, not many more than ``SIDE_BY_SIDE`` at a time, and a long one holds up no other.
 
 ``step`` does everything that is due now and is what tests and the simulator drive; ``run`` calls it in real time.
 """
@@ -16,6 +16,7 @@ from commands.desk import Desk
 from domain.values import Moment
 from policies import (
     cool_down,
+    end_sessions,
     end_slices,
     expire_leases,
     find_out_grants,
@@ -23,12 +24,14 @@ from policies import (
     lapse_reservations,
     retry_when_due,
     settle_cancels,
+    settle_leaderless,
+    tell_when_overdue,
 )
 from policies.reaction import Again, Do, Policy, Scene
 from projections.live.deadlines import Due, Kind
 
 SIDE_BY_SIDE = 64
-BATCH = 1_000
+BATCH = SIDE_BY_SIDE
 RETRY_S = 1.0
 """How long a command that failed waits before it is tried again."""
 LONGEST_SLEEP_S = 60.0
@@ -48,8 +51,13 @@ class Manager:
         self.failures: Counter[str] = Counter()
         self.first_error: str | None = None
         self._failing: str | None = None
+        self._going: set[asyncio.Future[None]] = set()
         self._wake = asyncio.Event()
         self._policies: dict[Kind, Policy] = {
+            "leader": partial(settle_leaderless.react, grace_s=desk.timers.leader_grace_s),
+            "session": end_sessions.react,
+            "quiet": tell_when_overdue.react,
+            "total": tell_when_overdue.react,
             "lease": expire_leases.react,
             "slice": end_slices.react,
             "reservation": lapse_reservations.react,
@@ -65,10 +73,17 @@ class Manager:
         while True:
             try:
                 self._wake.clear()
-                found = await self.step()
+                found = self._begin()
                 self._cleared(LOOP)
                 if not found:
                     await self._sleep()
+                elif len(self._going) >= SIDE_BY_SIDE:
+                    await asyncio.wait(self._going, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                await self._abandon()
+                raise
             except Exception as error:  # noqa: BLE001  (the loop goes on, whatever happens)
                 self._failed(LOOP, error)
                 await asyncio.sleep(RETRY_S)
@@ -88,15 +103,30 @@ class Manager:
         return min(wait for wait in waits if wait is not None)
 
     async def step(self) -> int:
-        """Do what is due now; how much there was."""
+        """Do what is due now, to its end; how much there was."""
+        found = self._begin()
+        while self._going:
+            await asyncio.wait(self._going)
+        return found
+
+    def _begin(self) -> int:
+        """Begin what is due now, in its order; how much there was."""
         desk, now = self.desk, self.desk.clock()
         offered = retry_when_due.offer_due(desk.live, now)
         due = desk.live.deadlines.pop_due(now.mono, BATCH)
         scene = Scene(desk.live, desk.evidence, now)
-        todo = [(reminder, do) for reminder in due if (do := self._react(reminder, scene)) is not None]
-        for at in range(0, len(todo), SIDE_BY_SIDE):
-            await asyncio.gather(*(self._carry_out(*each) for each in todo[at : at + SIDE_BY_SIDE]))
+        for reminder in due:
+            do = self._react(reminder, scene)
+            if do is not None:
+                going = asyncio.ensure_future(self._carry_out(reminder, do))
+                self._going.add(going)
+                going.add_done_callback(self._going.discard)
         return offered + len(due)
+
+    async def _abandon(self) -> None:
+        for going in list(self._going):
+            going.cancel()
+        await asyncio.gather(*self._going, return_exceptions=True)
 
     def _react(self, reminder: Due, scene: Scene) -> Do | None:
         try:

@@ -36,7 +36,7 @@ def document(run: Run, lease: Lease) -> dict[str, Any]:
         "concurrency_key": wish.concurrency_key,
         "state": state_of(run, lease),
         "reason": run.reason,
-        "leader_id": wish.leader_id,
+        "leader_id": run.leader_id,
         "revision": run.revision,
         "fence": lease.fence,
         "attempt": run.attempt,

@@ -151,7 +151,7 @@ def _taken(phase: Parked) -> str:
 
 
 def _steerer(run: Run) -> str:
-    leader_id = run.submission.leader_id
+    leader_id = run.leader_id
     return "an operator" if leader_id is None else f"its leader {leader_id!r} or an operator"
 
 

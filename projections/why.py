@@ -68,6 +68,16 @@ class Case(Value, frozen=True, kw_only=True):
     last_activity_at: datetime | None = None
     quiet_since: datetime | None = None
     unknown_since: datetime | None = None
+    clocks: tuple["Clock", ...] = ()
+    """Clocks that no fact shows: the leader's grace, the quiet stretch, the time worked on it."""
+
+
+class Clock(Value, frozen=True):
+    """A clock that is running: its name, since when, and the instant at which it is due."""
+
+    name: str
+    since: datetime | None
+    due_at: datetime
 
 
 class History:
@@ -123,7 +133,7 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
         "because": [fact_document(recorded) for recorded in because],
         "evidence": _evidence(standing, because, case),
         "fence": standing.lease.fence,
-        "clocks": _clocks(standing, history, case.now),
+        "clocks": _clocks(standing, history, case),
         "next": outlook(standing, case.now, case.blocked),
     }
 
@@ -259,10 +269,10 @@ def _expiry(fact: LeaseExpired) -> dict[str, Any]:
     return {"last_renewed_at": fact.last_renewed_at, "renewals": fact.renewals, "detached": fact.detached}
 
 
-def _clocks(standing: Standing, history: History, now: Moment) -> list[dict[str, Any]]:
+def _clocks(standing: Standing, history: History, case: Case) -> list[dict[str, Any]]:
     """The clocks that are running, soonest first."""
-    run, lease = standing.known, standing.lease
-    clocks: list[dict[str, Any]] = []
+    run, lease, now = standing.known, standing.lease, case.now
+    clocks = [_clock(clock.name, clock.since, clock.due_at) for clock in case.clocks]
     if isinstance(lease, Held):
         clocks.extend(_lease_clocks(standing, lease, now))
     if isinstance(lease, Reserved):

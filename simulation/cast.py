@@ -5,10 +5,15 @@ disk fails, the service is restarted or killed. `let_go` ends a world: everybody
 time passes until nothing is due.
 """
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
-from commands import steering
+from commands import presence, steering
+from domain.presence import DropCause
+from journal.errors import Unavailable
 from simulation.actors import Actor, Chooser
+from simulation.attending import LEADERS
 from simulation.leaders import Leader
 from simulation.messages import Message
 from simulation.storage import Fault
@@ -22,6 +27,7 @@ LATE = 6
 """Messages that the network holds back at most."""
 RECENT = 12
 """Messages of which a second delivery may follow."""
+CAUSES: tuple[DropCause, ...] = ("closed", "left", "half_open", "slow_reader", "failed")
 FAULTS: tuple[Fault, ...] = ("before", "after", "unknown")
 
 WORKER_ACTS = (
@@ -30,12 +36,12 @@ WORKER_ACTS = (
 )  # fmt: skip
 LEADER_ACTS = (
     *("submit",) * 6, *("answer",) * 6, *("resume",) * 5, *("pause",) * 2, "cancel", *("judge",) * 4, "retry",
-    *("reconcile",) * 3, "limit",
+    *("reconcile",) * 3, "limit", "reassign", "acknowledge", "acknowledge",
 )  # fmt: skip
 STEPS = (
     *("send_worker",) * 45, *("send_leader",) * 22, *("beat",) * 9, *("time",) * 12, "long_time", *("unnoticed",) * 2,
-    *("together",) * 9, *("late",) * 3, *("repeat",) * 4, *("freeze",) * 2, "sign_off", "wall", "disk", "restart",
-    "kill", "audit",
+    *("connect",) * 4, *("drop",) * 2, *("session",) * 4, "goodbye", "return_in_the_middle", *("together",) * 9,
+    *("late",) * 3, *("repeat",) * 4, *("freeze",) * 2, "sign_off", "wall", "disk", "restart", "kill", "audit",
 )  # fmt: skip
 
 
@@ -60,6 +66,7 @@ class Cast:
     async def begin(self) -> None:
         """The service starts, the workers register, and there is something to do."""
         await self.world.start()
+        await self._connect()
         for message in [worker.register() for worker in self.workers] + [self.leader.submit() for _ in range(3)]:
             await self.world.deliver(message)
         self.world.check()
@@ -68,6 +75,7 @@ class Cast:
         """One thing happens; then the service's view is compared with what was recorded."""
         act: Callable[[], object] = getattr(self, f"_{what or self.chooser.pick(STEPS)}")
         await act()  # type: ignore[misc]
+        await self.world.recorded()
         self.world.check()
 
     def _compose(self, worker: bool) -> Message | None:
@@ -152,6 +160,44 @@ class Cast:
         lands, away_s = self.chooser.chance(50), self.chooser.pick(AWAY_S)
         await self.world.crash_during(self._several(), lands=lands, away_s=away_s)
 
+    async def _connect(self) -> None:
+        leader_id = self.chooser.pick(LEADERS)
+        self.world.tell(leader_id, "connects")
+        with suppress(Unavailable):
+            await self.world.attendance.connect(self.world.desk, leader_id, self.world.clock.now.mono)
+
+    async def _drop(self) -> None:
+        links = self.world.attendance.links
+        if links:
+            link, cause = self.chooser.pick(links), self.chooser.pick(CAUSES)
+            self.world.tell(link.leader_id, f"drops a link: {cause}")
+            await self.world.attendance.drop(link, cause, self.world.clock.now.mono)
+
+    async def _session(self) -> None:
+        leader_id, session_id, ttl_s = self.chooser.pick(LEADERS), self.chooser.pick(("s1", "s2")), 5.0
+        world = self.world
+        message = self.leader.message(
+            f"keeps session {session_id} of {leader_id}",
+            lambda desk, caller: presence.keep_session(desk, caller, leader_id, session_id, ttl_s),
+        )
+        reply = await world.deliver(message)
+        if reply.refused is None and not reply.unknown:
+            world.attendance.heard(leader_id, session_id, world.clock.now.mono + ttl_s)
+
+    async def _goodbye(self) -> None:
+        leader_id, session_id = self.chooser.pick(LEADERS), self.chooser.pick(("s1", "s2"))
+        message = self.leader.message(
+            f"ends session {session_id} of {leader_id}",
+            lambda desk, caller: presence.leave_session(desk, caller, leader_id, session_id),
+        )
+        self.world.attendance.left(leader_id, session_id, self.world.clock.now.mono)
+        await self.world.deliver(message)
+
+    async def _return_in_the_middle(self) -> None:
+        """A grace runs out, and the leader comes back while its runs are being settled."""
+        self.world.clock.advance(self.chooser.pick((11.9, 12.0, 12.1)))
+        await asyncio.gather(self.world.manager.step(), self._connect())
+
     async def _audit(self) -> None:
         self.world.check_replay()
 
@@ -165,7 +211,10 @@ class Cast:
                 lambda desk, caller, run_id=run_id: steering.cancel(desk, caller, run_id, keep_workspaces=False),  # type: ignore[misc]
             )
             await self.world.deliver(message)
+        for link in list(self.world.attendance.links):
+            await self.world.attendance.drop(link, "closed", self.world.clock.now.mono)
         await self.world.pass_time(600.0)
+        await self.world.recorded()
         self.world.check()
         self.world.check_quiet()
         self.world.check_replay()

@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from domain.lease import FenceBumped, Held, LeaseReleased, LeaseReserved, Reserved
+from domain.presence import LeaderGone, presence_stream
 from domain.queue import queue_stream
 from domain.run import Run, Settled
-from domain.run_facts import AttemptEnded, AttemptStarted, PartialSalvaged, RunClosed, RunSubmitted
+from domain.run_facts import AttemptEnded, AttemptStarted, PartialSalvaged, RunClosed, RunSettled, RunSubmitted
 from domain.standing import Standing, effects_stream, lease_stream
 from domain.worker import Registered, WorkerQuarantined, WorkerReleased, worker_stream
 from journal.mapper import Recorded
 from journal.registers import Write
 from journal.topics import FOLDS
-from simulation.laws import L1, L2, L4, L11, L13, L14, L15, ORDER, QUARANTINE, LawBroken, check_decision
+from simulation.laws import L1, L2, L4, L6, L11, L13, L14, L15, ORDER, QUARANTINE, LawBroken, check_decision
 
 CLOCK_ENDS = frozenset({"expired", "detached", "slice_ended"})
 """Ends of an attempt by a clock: a late close may replace them."""
@@ -29,13 +30,17 @@ ROUNDING_S = 1e-6
 
 
 class History:
-    """The witness of one world, from its first fact; ``elapsed_s`` says how many seconds have passed at most."""
+    """The witness of one world, from its first fact; ``elapsed_s`` says how many seconds have passed at most.
 
-    def __init__(self, elapsed_s: Callable[[], float]) -> None:
+    ``absent_s`` says how long a leader has really had no connection.
+    """
+
+    def __init__(self, elapsed_s: Callable[[], float], absent_s: Callable[[str], float]) -> None:
         self.states: dict[str, Any] = {}
         self.position = 0
         self.runs: list[str] = []
         self._elapsed_s = elapsed_s
+        self._absent_s = absent_s
         self._granted: dict[tuple[str, int], str] = {}
         self._ends: dict[tuple[str, int], str] = {}
         self._salvaged: Counter[str] = Counter()
@@ -140,8 +145,20 @@ class History:
             case WorkerReleased(cause="probe"):
                 if self._elapsed_s() + ROUNDING_S < self._cool_at[recorded.stream]:
                     raise LawBroken(QUARANTINE, f"{fact.worker_id!r} was released before its cool-down", [recorded])
+            case LeaderGone():
+                self._gone(fact.leader_id, fact.grace_s, recorded)
+            case RunSettled(reason="leader_gone"):
+                gone = self.state(presence_stream("default", str(self.standing(run_id).known.leader_id)))
+                if gone.connections or gone.gone_since is None:
+                    raise LawBroken(L6, "settled by the absence of a leader that is there", [recorded, gone])
+                self._gone(str(self.standing(run_id).known.leader_id), 0.0, recorded)
             case _:
                 pass
+
+    def _gone(self, leader_id: str, grace_s: float, recorded: Recorded) -> None:
+        absent_s = self._absent_s(leader_id)
+        if absent_s + ROUNDING_S < grace_s or absent_s == 0:
+            raise LawBroken(L6, f"{leader_id!r} has been absent for {absent_s:g} s", [recorded])
 
     def _end(self, run_id: str, fence: int, outcome: str, recorded: Recorded) -> None:
         before = self._ends.get((run_id, fence))

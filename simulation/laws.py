@@ -35,6 +35,7 @@ from domain.run_facts import (
     RunSettled,
     StopReported,
     VerdictRendered,
+    WorkerTimeout,
 )
 from domain.standing import Standing
 from domain.values import NULL, Fact
@@ -59,6 +60,7 @@ L2 = "L2: only the holder writes"
 L3 = "L3: a terminal run never changes"
 L4 = "L4: a settlement cites what it follows from, or is the verdict-giver's own"
 L5 = "L5: silence settles nothing"
+L6 = "L6: a leader with a connection never loses a run to its absence"
 L8 = "L8: no intended effect survives its attempt"
 L9 = "L9: replay gives what was live"
 L11 = "L11: evolve accepts every history"
@@ -194,7 +196,7 @@ def _cites_lower(before: Standing, entries: Entries) -> None:
             raise LawBroken(L4, "settled without citing anything", [fact])
         for cited in cites:
             name, _, version = cited.rpartition("@")
-            if not 1 <= int(version) <= heads.get(name, 0):
+            if not 1 <= int(version) <= heads.get(name, int(version)):  # others are looked up by the history
                 raise LawBroken(L4, f"{cited!r} is not recorded before the fact that cites it", [fact])
         heads[stream] += 1
 
@@ -238,6 +240,12 @@ def _verdict_by_its_giver(run: Run, facts: Sequence[Fact]) -> None:
 def _never_settled_by_silence(run: Run, facts: Sequence[Fact]) -> None:
     """A clock may settle only by the run's own policy: with its attempts spent, and never by a detachment."""
     settled = [fact for fact in facts if isinstance(fact, RunSettled)]
+    timeouts = [fact.kind for fact in facts if isinstance(fact, WorkerTimeout)]
+    if settled and settled[0].reason == "leader_gone" and "leader_gone" not in timeouts:
+        raise LawBroken(L6, "settled by absence and its evidence do not go together", facts)
+    quiet = settled and not run.cancel and ("inactivity" in timeouts or "total" in timeouts)
+    if quiet and (run.policy.on_quiet == "report" or settled[0].state != "aborted"):
+        raise LawBroken(L5, "a quiet or long run was settled", facts)
     expired = [fact for fact in facts if isinstance(fact, LeaseExpired)]
     if not settled or settled[0].state == "cancelled":
         return

@@ -9,11 +9,12 @@ from typing import Any, Literal
 from commands import effects, queues, steering, submitting, workers
 from commands.desk import Caller, Desk
 from commands.submitting import Wish
-from domain.run_facts import OPEN, TERMINAL
+from domain.run_facts import OPEN, TERMINAL, WorkerTimeout
 from domain.steering import ANSWERABLE
 from domain.submission import Policy, Submit
 from domain.values import NULL, to_json
 from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, short
+from simulation.attending import LEADERS
 from simulation.messages import Message, Reply
 
 KEYS = (None, None, "k1", "k2")
@@ -23,7 +24,13 @@ POLICIES = (
     Policy(lease_ttl_s=4.0, max_hold_s=6.0, retry_base_s=2.0),
     Policy(lease_ttl_s=8.0, max_attempts=2, verdict_by="leader", retry_base_s=0.0),
     Policy(lease_ttl_s=6.0, max_hold_s=6.0, max_attempts=1),
+    Policy(lease_ttl_s=5.0, on_leader_gone="keep", quiet_after_s=6.0, total_after_s=15.0),
+    Policy(lease_ttl_s=9.0, on_leader_gone="park", quiet_after_s=4.0, on_quiet="fail_attempt", retry_base_s=1.0),
 )
+
+
+def _is_timeout(fact: object) -> bool:
+    return isinstance(fact, WorkerTimeout) and fact.kind in ("inactivity", "total")
 
 
 class Leader(Actor):
@@ -43,14 +50,15 @@ class Leader(Actor):
         if self.chooser.chance(30):
             self._keys += self.chooser.pick((0, 1))
             key = f"key-{self._keys}"
+        leader_id = self.chooser.pick(LEADERS)
         command = Submit(
             queue=self.chooser.pick(QUEUES),
-            leader_id=self.name,
+            leader_id=leader_id,
             payload=to_json({"work": 1}),
             priority=self.chooser.pick((0, 0, 5)),
             concurrency_key=self.chooser.pick(KEYS),
             policy=self.chooser.pick(POLICIES),
-            body_digest=None if key is None else "same",
+            body_digest=None if key is None else leader_id,
         )
         return self.message(
             f"submits to {command.queue}{f' under {key}' if key else ''}",
@@ -101,6 +109,26 @@ class Leader(Actor):
             lambda desk, caller, run_id: effects.reconcile_effect(desk, caller, run_id, None, told),
             ("queued", "running", *TERMINAL),
         )
+
+    def reassign(self) -> Message | None:
+        """A run becomes another leader's."""
+        leader_id, revision = self.chooser.pick(LEADERS), self.chooser.pick((1, 1, 2))
+        return self._about(
+            f"gives to {leader_id}",
+            lambda desk, caller, run_id: steering.reassign_run(desk, caller, run_id, leader_id, revision),
+            OPEN,
+        )
+
+    def acknowledge(self) -> Message | None:
+        """It answers the last timeout of a run, if there was one."""
+        said: Literal["extend", "abort"] = self.chooser.pick(("extend", "extend", "abort"))
+
+        async def send(desk: Desk, caller: Caller, run_id: str) -> Any:
+            told = [each for each in desk.journal.store.facts_of(run_id, 0, 10_000) if _is_timeout(each.fact)]
+            fact_id = told[-1].meta.fact_id if told else "none"
+            return await steering.acknowledge_timeout(desk, caller, run_id, fact_id, said)
+
+        return self._about(f"says {said} to", send, OPEN)
 
     def limit(self) -> Message:
         """It changes the limits of a queue."""

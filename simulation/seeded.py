@@ -67,7 +67,10 @@ def play_all(seeds: Iterable[int], steps: int = STEPS) -> int:
 
 async def _play(world: World, seed: int, steps: int) -> None:
     cast = Cast(world, Seeded(seed))
-    await cast.begin()
-    for _ in range(steps):
-        await cast.step()
-    await cast.let_go()
+    try:
+        await cast.begin()
+        for _ in range(steps):
+            await cast.step()
+        await cast.let_go()
+    finally:
+        await world.abandon()

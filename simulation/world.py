@@ -20,6 +20,8 @@ import msgspec
 
 from commands.boot import open_desk
 from commands.desk import Desk, Timers
+from commands.presence import reseed_leaders
+from domain.presence import presence_stream
 from domain.run import Queued
 from journal.commit import Journal
 from journal.mapper import Recorded
@@ -31,15 +33,16 @@ from projections.refolding import Refolding
 from projections.stored import runs_fold
 from projections.stored.database import create_tables, scratch
 from projections.stored.runs_fold import RunsFold
+from simulation.attending import LEADERS, Attendance
 from simulation.clock import VirtualClock
 from simulation.history import History
-from simulation.laws import L1, L2, L9, L12, L15, LawBroken
+from simulation.laws import L1, L2, L6, L9, L12, L15, LawBroken
 from simulation.messages import Message, Reply, sent
 from simulation.storage import Fault, FaultyJournal
 
 TIMERS = Timers(
     worker_gone_s=20.0, reconnect_s=1.0, cancel_grace_s=3.0, quarantine_s=15.0, reservation_s=8.0,
-    retry_continuation_s=1.0,
+    retry_continuation_s=1.0, leader_grace_s=12.0,
 )  # fmt: skip
 WAKE_UPS = 1_000
 """Most wake-ups of the process manager while time passes once: more means that it spins."""
@@ -53,7 +56,10 @@ class World:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.story: list[str] = []
-        self.history = History(lambda: self.clock.longest_s)
+        self.attendance = Attendance()
+        self.history = History(
+            lambda: self.clock.longest_s, lambda leader_id: self.attendance.absent_s(leader_id, self.clock.now.mono)
+        )
         self._ids = itertools.count(1)
         self._application = FaultyJournal(self.mint(), self.mint())
         self._application.store.witness = self._witness
@@ -87,14 +93,22 @@ class World:
         journal = Journal(self._application, self.clock, self.mint)
         journal.start()
         self.desk = open_desk(journal, self.clock, self.mint, TIMERS)
+        await reseed_leaders(self.desk)
         self.manager = Manager(self.desk)
         self.tell("service", f"ready at position {journal.position}")
 
-    async def restart(self, away_s: float = 0.0) -> None:
+    async def restart(self, away_s: float = 0.0, *, killed: bool = False) -> None:
         """End this life of the service, let time pass without it, and begin the next on the same journal."""
-        await self.desk.journal.drain()
+        self.heal()
+        went = self.clock.now.mono
+        if killed:
+            await self.attendance.killed(self.desk, went)
+        for each in list(self.attendance.links):
+            await self.attendance.drop(each, "server_stopping", went)
+        await self.recorded()
         before = shape(self.desk.live, self.history)
         self.clock.advance(away_s)
+        self.attendance.restarted(self.clock.now.mono, went)
         self.tell("service", f"restarts after {away_s:g} s")
         await self.start()
         after = shape(self.desk.live, self.history)
@@ -128,7 +142,7 @@ class World:
         self.heal()
         for message in messages:
             message.heard(Reply(unknown=True))
-        await self.restart(away_s)
+        await self.restart(away_s, killed=True)
 
     def fail_next(self, fault: Fault) -> None:
         """The next append fails in this way."""
@@ -156,6 +170,11 @@ class World:
             pass
         if self.history.position > before:
             self.tell("service", "keeps its promises", f"@{self.history.position}")
+
+    async def recorded(self) -> None:
+        """Whatever is recorded beside the messages (the drop of a link) is: a disk that fails once is tried again."""
+        await asyncio.gather(*self.desk.unfinished)
+        await self.desk.journal.drain()
 
     def heal(self) -> None:
         """The disk is well again."""
@@ -205,7 +224,18 @@ class World:
         facts = {"open": sorted(history.open_runs()), "ready": _ready(history), "held": _held(history)}
         if {name: index[name] for name in facts} != facts:
             raise LawBroken(L9, "the live index is not the facts'", [index, facts])
+        self._check_presence()
         self._follow()
+
+    def _check_presence(self) -> None:
+        """The service counts the links that are there, as soon as nothing is on the way."""
+        if self.desk.unfinished:
+            return
+        for leader_id in LEADERS:
+            counted = self.history.state(presence_stream("default", leader_id)).connections
+            links = {key for key, link in counted.items() if link.boot_id is not None}
+            if links != self.attendance.ids(leader_id):
+                raise LawBroken(L6, f"{leader_id!r} has other links than are counted", [links])
 
     def _follow(self) -> None:
         for recorded in self._application.store.facts_after(self._followed, 100_000):
@@ -217,7 +247,7 @@ class World:
     def check_replay(self) -> None:
         """Fold the whole journal again, into states and into the read model, and compare both to the byte."""
         store = self._application.store
-        again = History(lambda: self.clock.longest_s)
+        again = History(lambda: self.clock.longest_s, lambda _: 0.0)
         for recorded in store.facts_after(0, 1_000_000):
             again.replay(recorded)
         if again.states != self.history.states:
@@ -246,9 +276,21 @@ class World:
             "waiting claims": len(live.bells),
             "workers seen": evidence.sizes()["workers"],
             "deadlines": len(live.deadlines),
+            "leaders": len(live.leaders.items()),
+            "connections": evidence.sizes()["connections"],
+            "sessions": evidence.sizes()["sessions"],
+            "drops": len(self.desk.unfinished),
         }
         if any(left.values()):
             raise LawBroken(L12, f"left at quiescence: {left}")
+
+    async def abandon(self) -> None:
+        """End this life in the middle, with whatever is open and under way."""
+        await self.attendance.killed(self.desk, self.clock.now.mono)
+        under_way = list(self.desk.unfinished)
+        for doing in under_way:
+            doing.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
     def close(self) -> None:
         """Give everything back."""

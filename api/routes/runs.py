@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from api import requests, wire
+from api import requests, wire, wire_service
 from api.bodies import canonical_digest
 from api.calls import Answer, Call, Endpoint
 from api.views import reached, run_when, runs_page, visible, with_position
@@ -74,7 +74,6 @@ async def why(call: Call, run_id: str, query: Annotated[requests.Reading, Query(
 @router.post(f"{RUN}/cancel", response_model=wire.Run)
 async def cancel(call: Call, run_id: str, body: requests.Cancel) -> Answer:
     """Cancel the run: at once when nobody holds it, else its holder may save and close within the grace."""
-    visible(call, run_id)
     done = await steering.cancel(call.desk, call.caller, run_id, keep_workspaces=body.keep_workspaces)
     return with_position(call, done, run_id)
 
@@ -82,28 +81,24 @@ async def cancel(call: Call, run_id: str, body: requests.Cancel) -> Answer:
 @router.post(f"{RUN}/pause", response_model=wire.Run)
 async def pause(call: Call, run_id: str, body: requests.Nothing) -> Answer:
     """Pause the run: at once when nobody acts for it, else its holder is asked to."""
-    visible(call, run_id)
     return with_position(call, await steering.pause(call.desk, call.caller, run_id), run_id)
 
 
 @router.post(f"{RUN}/resume", response_model=wire.Run)
 async def resume(call: Call, run_id: str, body: requests.Nothing) -> Answer:
     """End the wait of a run that is paused or waits to be taken over."""
-    visible(call, run_id)
     return with_position(call, await steering.resume(call.desk, call.caller, run_id), run_id)
 
 
 @router.post(f"{RUN}/answer", response_model=wire.Run)
 async def answer(call: Call, run_id: str, body: requests.Answer) -> Answer:
     """Answer the question of a parked run."""
-    visible(call, run_id)
     return with_position(call, await steering.answer(call.desk, call.caller, run_id, body.answer), run_id)
 
 
 @router.post(f"{RUN}/verdict", response_model=wire.Run)
 async def verdict(call: Call, run_id: str, body: requests.RenderVerdict) -> Answer:
     """Judge a run whose worker has closed."""
-    visible(call, run_id)
     done = await steering.verdict(call.desk, call.caller, run_id, body.verdict, body.result)
     return with_position(call, done, run_id)
 
@@ -111,7 +106,27 @@ async def verdict(call: Call, run_id: str, body: requests.RenderVerdict) -> Answ
 @router.post(f"{RUN}/retry", status_code=201, response_model=wire.Run)
 async def retry(call: Call, run_id: str, body: requests.Nothing) -> Answer:
     """Submit a new run like this one, linked to it by `retry_of`."""
-    visible(call, run_id)
     done = await submitting.retry(call.desk, call.caller, run_id)
     done.answer = show_run(call.desk, call.caller, done.answer["run_id"])
     return done
+
+
+@router.post("/v1/runs/cancel", response_model=wire_service.CancelledRuns)
+async def cancel_many(call: Call, body: requests.CancelMany) -> Answer:
+    """Say which open runs match; unless it is a dry run, cancel them."""
+    wanted = steering.Filter(**body.filter.model_dump())
+    return await steering.cancel_many(call.desk, call.caller, wanted, dry_run=body.dry_run, limit=body.limit)
+
+
+@router.post(f"{RUN}/reassign", response_model=wire.Run)
+async def reassign(call: Call, run_id: str, body: requests.Reassign) -> Answer:
+    """Let another leader want the run, or the same one again; refused on a stale revision."""
+    done = await steering.reassign_run(call.desk, call.caller, run_id, body.leader_id, body.revision)
+    return with_position(call, done, run_id)
+
+
+@router.post(f"{RUN}/timeouts/{{fact_id}}/ack", response_model=wire.Run)
+async def acknowledge(call: Call, run_id: str, fact_id: str, body: requests.AcknowledgeTimeout) -> Answer:
+    """Answer a timeout of the run: its clock starts anew, or the run is aborted."""
+    done = await steering.acknowledge_timeout(call.desk, call.caller, run_id, fact_id, body.answer)
+    return with_position(call, done, run_id)

@@ -3,6 +3,11 @@
 /** Any JSON value, as the caller sent it. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
+/** What the leader says to a timeout. */
+export interface AcknowledgeTimeout {
+  answer: "extend" | "abort";
+}
+
 /** What the question is answered with. */
 export interface Answer {
   answer: Json;
@@ -47,12 +52,33 @@ export interface Cancel {
   keep_workspaces?: boolean;
 }
 
+/** Which runs are not wanted any more; a dry run only says which. */
+export interface CancelMany {
+  filter: RunFilter;
+  dry_run?: boolean;
+  limit?: number;
+}
+
 /** A principal wants the run cancelled; the holder may still save and close until ``settles_at``. */
 export interface CancelRequested {
   by: string;
   keep_workspaces: boolean;
   requested_at: string;
   settles_at: string;
+}
+
+/** One run that matched: what became of it, or why it was not cancelled. */
+export interface CancelledRun {
+  run_id: string;
+  state?: string | null;
+  code?: string | null;
+  detail?: string | null;
+}
+
+/** How many open runs matched, and the first of them. */
+export interface CancelledRuns {
+  matching: number;
+  runs: CancelledRun[];
 }
 
 /** One piece of output. */
@@ -275,7 +301,7 @@ export interface Evidence {
 
 /** Facts in order; read on after ``next_after``. */
 export interface Facts {
-  facts: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1>;
+  facts: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | RunTimeoutAcknowledgedV1 | RunReassignedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1 | PresenceLeaderConnectedV1 | PresenceLeaderDisconnectedV1 | PresenceLeaderVanishedV1 | PresenceLeaderReturnedV1 | PresenceReseededV1 | PresenceLeaderGoneV1>;
   next_after: number | null;
 }
 
@@ -359,6 +385,12 @@ export interface JournalHealth {
   queued: number;
 }
 
+/** How long the session is live without being heard again. */
+export interface KeepSession {
+  /** seconds, 1 to 3600 */
+  ttl_s?: number;
+}
+
 /** A key, without its secret. */
 export interface Key {
   key_id: string;
@@ -388,6 +420,58 @@ export interface KnownEffect {
 export interface Leader {
   connections: number;
   zero_since: string | null;
+}
+
+/** A connection is counted from now on. */
+export interface LeaderConnected {
+  leader_id: string;
+  connection_id: string;
+  kind: "stream" | "socket" | "session";
+  boot_id: string | null;
+  ttl_s: number | null;
+  connected_at: string;
+}
+
+/** A connection is no longer counted. */
+export interface LeaderDisconnected {
+  leader_id: string;
+  connection_id: string;
+  cause: "closed" | "left" | "half_open" | "slow_reader" | "expired" | "server_stopping" | "node_dead" | "failed" | "replaced";
+  disconnected_at: string;
+}
+
+/** The absence has lasted longer than the grace. By itself it changes no run; settlements cite it. */
+export interface LeaderGone {
+  leader_id: string;
+  zero_since: string;
+  grace_s: number;
+}
+
+/** The leaders, by id. */
+export interface LeaderPage {
+  items: LeaderShown[];
+  next_cursor: string | null;
+  position: number;
+}
+
+/** The first connection after an absence. */
+export interface LeaderReturned {
+  leader_id: string;
+  away_since: string;
+}
+
+/** How a leader is present, and how many open runs it has. */
+export interface LeaderShown {
+  leader_id: string;
+  connections: number;
+  zero_since: string | null;
+  open_runs: number;
+}
+
+/** The last connection is gone: the absence begins. */
+export interface LeaderVanished {
+  leader_id: string;
+  zero_since: string;
 }
 
 /** The reserving worker became ready and holds the lease under the reservation's fence. */
@@ -658,6 +742,85 @@ export interface Policy {
   on_workspace_lost?: "settle_lost" | "retry_fresh" | "park";
 }
 
+/** `presence.leader_connected.v1`: A connection is counted from now on. */
+export interface PresenceLeaderConnectedV1 {
+  position: number;
+  fact_id: string;
+  topic: "presence.leader_connected.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: LeaderConnected;
+}
+
+/** `presence.leader_disconnected.v1`: A connection is no longer counted. */
+export interface PresenceLeaderDisconnectedV1 {
+  position: number;
+  fact_id: string;
+  topic: "presence.leader_disconnected.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: LeaderDisconnected;
+}
+
+/** `presence.leader_gone.v1`: The absence has lasted longer than the grace. By itself it changes no run; settlements cite it. */
+export interface PresenceLeaderGoneV1 {
+  position: number;
+  fact_id: string;
+  topic: "presence.leader_gone.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: LeaderGone;
+}
+
+/** `presence.leader_returned.v1`: The first connection after an absence. */
+export interface PresenceLeaderReturnedV1 {
+  position: number;
+  fact_id: string;
+  topic: "presence.leader_returned.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: LeaderReturned;
+}
+
+/** `presence.leader_vanished.v1`: The last connection is gone: the absence begins. */
+export interface PresenceLeaderVanishedV1 {
+  position: number;
+  fact_id: string;
+  topic: "presence.leader_vanished.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: LeaderVanished;
+}
+
+/** The absence counts from this instant, whatever was seen before it; connections of other boots are void. */
+export interface PresenceReseeded {
+  leader_id: string;
+  zero_since: string;
+  cause: "boot" | "submitted" | "reassigned";
+}
+
+/** `presence.reseeded.v1`: The absence counts from this instant, whatever was seen before it; connections of other boots are void. */
+export interface PresenceReseededV1 {
+  position: number;
+  fact_id: string;
+  topic: "presence.reseeded.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: PresenceReseeded;
+}
+
 /** A failure (RFC 9457) with a stable code and the values of the case. */
 export interface Problem {
   type: string;
@@ -732,6 +895,12 @@ export interface QueuePage {
 export interface Ready {
   status: "ready" | "booting" | "stopping" | "failed";
   step: string;
+}
+
+/** Which leader wants the run from now on, and the revision that the caller has seen. */
+export interface Reassign {
+  leader_id: string;
+  revision: number;
 }
 
 /** What somebody found out about an ambiguous effect. */
@@ -924,6 +1093,14 @@ export interface RunClosedV1 {
   data: RunClosed;
 }
 
+/** Open runs; everything that is given must hold. */
+export interface RunFilter {
+  queue?: string | null;
+  leader_id?: string | null;
+  state?: "queued" | "reserved" | "running" | "waiting_input" | "waiting_peer" | "waiting_takeover" | "waiting_verdict" | "paused" | "succeeded" | "failed" | "cancelled" | "aborted" | "lost" | null;
+  tags?: { [key: string]: string };
+}
+
 /** `run.input_provided.v1`: The question was answered: to the holder under ``fence``, or the run is queued from ``due_at``. */
 export interface RunInputProvidedV1 {
   position: number;
@@ -986,6 +1163,26 @@ export interface RunPauseRequestedV1 {
   causation_id: string | null;
   principal: string | null;
   data: PauseRequested;
+}
+
+/** Another leader wants the run from now on; its revision rises. */
+export interface RunReassigned {
+  leader_id: string;
+  revision: number;
+  by: string;
+  reassigned_at: string;
+}
+
+/** `run.reassigned.v1`: Another leader wants the run from now on; its revision rises. */
+export interface RunReassignedV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.reassigned.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: RunReassigned;
 }
 
 /** The wait is over: its holder goes on, or the run is queued from ``due_at``. */
@@ -1070,6 +1267,18 @@ export interface RunSubmittedV1 {
   causation_id: string | null;
   principal: string | null;
   data: RunSubmitted;
+}
+
+/** `run.timeout_acknowledged.v1`: The leader answered a timeout: the clock starts anew, or the run ends. */
+export interface RunTimeoutAcknowledgedV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.timeout_acknowledged.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: TimeoutAcknowledged;
 }
 
 /** `run.verdict_rendered.v1`: The leader judged. */
@@ -1178,6 +1387,15 @@ export interface Ticket {
   expires_in_s: number;
 }
 
+/** The leader answered a timeout: the clock starts anew, or the run ends. */
+export interface TimeoutAcknowledged {
+  timeout: string;
+  kind: "leader_gone" | "lease_expired" | "detached" | "inactivity" | "total" | "provision";
+  answer: "extend" | "abort";
+  by: string;
+  acknowledged_at: string;
+}
+
 /** A tool call that starts or ends; silence is not held against a run while one is in flight. */
 export interface Tool {
   id: string;
@@ -1220,7 +1438,7 @@ export interface Whoami {
 /** Why a run is as it is, with the facts that led to it, and what would happen next. */
 export interface Why {
   state: "queued" | "reserved" | "running" | "waiting_input" | "waiting_peer" | "waiting_takeover" | "waiting_verdict" | "paused" | "succeeded" | "failed" | "cancelled" | "aborted" | "lost";
-  because: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1>;
+  because: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | RunTimeoutAcknowledgedV1 | RunReassignedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1 | PresenceLeaderConnectedV1 | PresenceLeaderDisconnectedV1 | PresenceLeaderVanishedV1 | PresenceLeaderReturnedV1 | PresenceReseededV1 | PresenceLeaderGoneV1>;
   evidence: { [key: string]: Json };
   fence: number;
   clocks: RunningClock[];

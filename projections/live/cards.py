@@ -30,6 +30,8 @@ class Card(msgspec.Struct):
     priority: int
     key: ConcurrencyKey | None
     order: int
+    leader: WorkerKey | None
+    """(tenant, leader id) of who wants it."""
     due_at: datetime
     stamp: int = 0
     ready: bool = False
@@ -62,6 +64,7 @@ def card_of(fact: RunSubmitted, position: int) -> Card:
         priority=fact.priority,
         key=None if key is None else (fact.tenant, fact.queue, key),
         order=position,
+        leader=None if fact.leader_id is None else (fact.tenant, fact.leader_id),
         due_at=fact.due_at,
         max_attempts=fact.policy.max_attempts,
     )

@@ -6,15 +6,42 @@ the earliest that was asked for on one occasion. Renewals do not touch it; it is
 too early. Whatever ends the occasion forgets it, so that nothing is left of what has ended.
 """
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
-Kind = Literal["slice", "reservation", "lease", "cancel", "grant", "worker", "quarantine"]
-KINDS: tuple[Kind, ...] = ("slice", "reservation", "lease", "cancel", "grant", "worker", "quarantine")
-"""In the order in which what falls due at one instant is taken: a slice ends before its lease does."""
+from domain.values import Value
+
+Kind = Literal[
+    "leader", "session", "quiet", "total", "slice", "reservation", "lease", "cancel", "grant", "worker", "quarantine"
+]
+KINDS: tuple[Kind, ...] = (
+    "leader",
+    "session",
+    "quiet",
+    "total",
+    "slice",
+    "reservation",
+    "lease",
+    "cancel",
+    "grant",
+    "worker",
+    "quarantine",
+)
+"""In the order in which what falls due at one instant is taken: leader gone before take-over, slice before lease."""
+
+LEASE_KINDS: tuple[Kind, ...] = ("lease", "slice", "reservation")
+RUN_KINDS: tuple[Kind, ...] = (*LEASE_KINDS, "cancel", "quiet", "total")
 
 SPARE = 64
 """Forgotten reminders that are carried along before the heap is made anew."""
+
+
+class Graces(Value, frozen=True, kw_only=True):
+    """How long somebody may be unheard, in seconds."""
+
+    worker_gone_s: float = 60.0
+    leader_grace_s: float = 60.0
 
 
 class Due(NamedTuple):
@@ -30,6 +57,10 @@ class Due(NamedTuple):
 def due(mono: float, kind: Kind, subject: tuple[str, ...], mark: str) -> Due:
     """A reminder at this moment."""
     return Due(mono, KINDS.index(kind), kind, subject, mark)
+
+
+Remind = Callable[[Kind, float, tuple[str, ...], str], None]
+"""Asks for a reminder: kind, moment, subject, occasion."""
 
 
 class Deadlines:

@@ -34,7 +34,6 @@ from domain.queue import QueueConfigured
 from domain.run import Absent, Queued, Run
 from domain.run_facts import (
     AttemptEnded,
-    AttemptStarted,
     CancelRequested,
     InputProvided,
     RunClosed,
@@ -60,19 +59,18 @@ from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
 from projections.live.cards import Card, Grant, QueueKey, WorkerKey, card_of
-from projections.live.deadlines import Deadlines, Kind, due
+from projections.live.clocks import WorkClocks
+from projections.live.deadlines import LEASE_KINDS, RUN_KINDS, Deadlines, Graces, Kind, due
 from projections.live.fleet import Fleet
+from projections.live.leaders import Leaders
 from projections.live.limits import Earmark, Limits
 from projections.live.ready import Ready
-
-LEASE_KINDS: tuple[Kind, ...] = ("lease", "slice", "reservation")
-RUN_KINDS: tuple[Kind, ...] = (*LEASE_KINDS, "cancel")
 
 
 class Live:
     """What is open, and what it waits for."""
 
-    def __init__(self, evidence: Evidence, worker_gone_s: float, tenant_max: int | None = None) -> None:
+    def __init__(self, evidence: Evidence, graces: Graces, tenant_max: int | None = None) -> None:
         self.cards: dict[str, Card] = {}
         self.limits = Limits(tenant_max)
         self.ready = Ready(self.cards, self.limits)
@@ -80,8 +78,10 @@ class Live:
         self.bells = Bells()
         self.reservations: dict[str, str] = {}
         """Reservation token to run id."""
-        self.fleet = Fleet(self.limits, self.bells, self.deadlines, worker_gone_s)
+        self.fleet = Fleet(self.limits, self.bells, self.deadlines, graces.worker_gone_s)
         self.workers = self.fleet.workers
+        self.leaders = Leaders(graces.leader_grace_s, self.deadlines, evidence.presence)
+        self.clocks = WorkClocks(evidence, self.remind)
         self.doubtful: dict[tuple[str, ...], Earmark] = {}
         """Grants that storage could not tell the outcome of, by run and worker."""
         self.on_deadline: Callable[[], None] = lambda: None
@@ -105,9 +105,10 @@ class Live:
             self._run(name, fact, recorded, at)  # type: ignore[arg-type]
         elif kind == "lease":
             self._lease(name, fact, at)  # type: ignore[arg-type]
-        elif kind == "worker":
-            tenant, _, worker_id = name.partition(":")
-            self._worker((tenant, worker_id), fact, at)  # type: ignore[arg-type]
+        elif kind in ("worker", "presence"):
+            tenant, _, its_id = name.partition(":")
+            fold = self._worker if kind == "worker" else self.leaders.fold
+            fold((tenant, its_id), fact, at)  # type: ignore[arg-type]
         elif isinstance(fact, QueueConfigured):
             self._queue(name.partition(":")[0], fact)
 
@@ -132,6 +133,7 @@ class Live:
             self._held[run_id] = held._replace(slice_mono=None if held.slice_mono is None else held.slice_mono + late_s)
             self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
             self._restart("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
+        self.clocks.rebase(now, late_s)
         for worker in self.workers:
             self._evidence.saw_worker(worker, now)
             self.fleet.look_for(worker, now)
@@ -164,15 +166,17 @@ class Live:
         if isinstance(fact, RunSubmitted):
             card = self.cards[run_id] = card_of(fact, recorded.position)
             self._offer(card, fact.due_at, at)
+            self.leaders.wants(card.leader, run_id, at.mono)
+            self.clocks.submitted(card, fact)
             return
         card_or_none = self.cards.get(run_id)
         if card_or_none is not None:
+            self.leaders.fold_run(card_or_none, fact, at)
+            self.clocks.fold(card_or_none, fact, at)
             self._change(card_or_none, fact, at)
 
     def _change(self, card: Card, fact: RunFact, at: Moment) -> None:
         match fact:
-            case AttemptStarted():
-                self._evidence.active(card.run_id, at)
             case AttemptEnded():
                 card.failed_attempts = fact.failed_attempts
                 self._requeue(card, fact.due_at, at)
@@ -216,6 +220,8 @@ class Live:
 
     def _end(self, card: Card) -> None:
         self._withdraw(card)
+        self.leaders.lets_go(card.leader, card.run_id)
+        self.clocks.forget(card.run_id)
         del self.cards[card.run_id]
         self._evidence.forget_run(card.run_id)
         for kind in RUN_KINDS:

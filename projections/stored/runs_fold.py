@@ -74,8 +74,8 @@ LISTED = (
 
 _INSERT = "INSERT OR REPLACE INTO runs~ VALUES "
 _UPDATE = (
-    "UPDATE runs~ SET state = ?, owner = ?, due_at = ?, settled_at = ?, fence = ?, position = ?, document = ? "
-    "WHERE run_id = ?"
+    "UPDATE runs~ SET state = ?, leader_id = ?, owner = ?, due_at = ?, settled_at = ?, fence = ?, position = ?, "
+    "document = ? WHERE run_id = ?"
 )
 _TOUCH = "UPDATE runs~ SET position = max(position, ?) WHERE run_id = ?"
 _TAG = "INSERT OR IGNORE INTO runs_tags~ VALUES "
@@ -231,7 +231,7 @@ def _born(run: Run, lease: Lease, position: int) -> Born:
         shown["state"],
         wish.queue,
         wish.name or "",
-        wish.leader_id,
+        run.leader_id,
         shown["owner"],
         wish.priority,
         microseconds(wish.submitted_at),
@@ -252,6 +252,7 @@ def _changed(run: Run, lease: Lease, position: int) -> Changed:
     return Changed(
         (
             shown["state"],
+            run.leader_id,
             shown["owner"],
             microseconds(shown["due_at"]),
             microseconds(shown["settled_at"]),

@@ -5,16 +5,18 @@ import pytest
 from api import roles
 from api.app import endpoints
 from api.channel import Channel
+from api.presence import PresenceSocket
 from api.roles import PUBLIC, TABLE, TableIncomplete
 from tests.api.service import Service
 
 ROLES = ("leader", "worker", "reader", "operator", "admin")
 NAMES = {"run_id": "no-run", "worker_id": "no-worker", "queue": "q", "key": "k", "token": "t", "key_id": "nokeyhas"}
+NAMES |= {"leader_id": "no%20leader", "session_id": "no-session", "fact_id": "no-fact"}
 ASKED = sorted(route for route in TABLE if not route.startswith("WS "))
 
 
 def test_every_route_has_a_row_and_every_row_has_a_route() -> None:
-    found = {route.key for route in endpoints()} | {Channel.key, "GET /livez", "GET /readyz"}
+    found = {route.key for route in endpoints()} | {Channel.key, PresenceSocket.key, "GET /livez", "GET /readyz"}
 
     assert set(TABLE) == found
 

@@ -314,9 +314,12 @@ async def test_a_leader_bound_to_its_ids_sees_and_steers_their_runs_and_no_other
 
     assert [mine] == [run["run_id"] for run in page["items"]]
     assert mine == (await service.ok("GET", f"{SUBMIT}/{mine}", key=key))["run_id"]
-    for method, path in (("GET", ""), ("GET", "/facts"), ("GET", "/why"), ("POST", "/cancel"), ("POST", "/retry")):
+    for method, path in (("GET", ""), ("GET", "/facts"), ("GET", "/why")):
         refusal = await service.refused(method, f"{SUBMIT}/{foreign}{path}", key=key)
         assert random == {**refusal, "detail": random["detail"], "run_id": "nobody"}
+    for act in ("cancel", "retry", "pause"):
+        refusal = await service.refused("POST", f"{SUBMIT}/{foreign}/{act}", {}, key=key)
+        assert ("not_allowed", "leader 'you' or an operator") == (refusal["code"], refusal["allowed"])
     assert "not_allowed" == (await service.refused("POST", SUBMIT, {"leader_id": "you"}, key=key))["code"]
 
 

@@ -193,7 +193,7 @@ async def test_the_time_that_the_replay_takes_is_charged_to_nobody(lives: Lives)
         desk = opening.finish()
 
         left = {due.kind: due.mono - world.clock().mono for due in desk.live.deadlines.all() if due.kind != "lease"}
-        assert {"cancel": 10, "slice": 60, "worker": 60} == left
+        assert {"cancel": 10, "slice": 60, "worker": 60, "quiet": 300, "total": 1800} == left
         assert 60 == desk.live.slice_left_s(held, world.clock())
 
 
@@ -241,7 +241,7 @@ async def test_a_slice_that_has_ended_is_not_ended_again_after_a_restart(lives: 
         run_id, _ = await world.held("w1", hold=10)
         await world.later(10)
     async with lives() as world:
-        assert ["lease", "worker"] == [due.kind for due in world.desk.live.deadlines.all()]
+        assert ["lease", "worker", "quiet", "total"] == [due.kind for due in world.desk.live.deadlines.all()]
         await world.later(60)
 
         assert "slice_ended" == (await world.show(run_id))["reason"]

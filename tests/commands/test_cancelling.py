@@ -87,7 +87,7 @@ async def test_a_judged_run_whose_success_came_within_the_grace_waits_for_its_ve
     run_id, fence = await world.held("w1", judge="leader", leader_id="ada")
     await cancel(world, run_id)
     await world.close(run_id, fence)
-    await world.later(60)
+    await world.later(59)
 
     assert "waiting_verdict" == world.state(run_id)
     assert "cancelled" == (await cancel(world, run_id))["state"]

@@ -29,8 +29,9 @@ async def test_a_submission_says_its_id_its_state_and_where_it_is_recorded(each_
     done = await submitting.submit(world.desk, ADMIN, wished(payload={"x": [1, 2]}, leader_id="ada"))
     document = await world.show(done.answer["run_id"])
 
-    assert ("queued", {"connections": 0, "zero_since": None}) == (done.answer["state"], done.answer["leader"])
-    assert (1, 1) == (done.position, document["position"])
+    absent = {"connections": 0, "zero_since": world.clock().wall}
+    assert ("queued", absent) == (done.answer["state"], done.answer["leader"])
+    assert (2, 2) == (done.position, document["position"])
     assert ({"x": [1, 2]}, "ada", 0, 0, None) == tuple(
         document[name] for name in ("payload", "leader_id", "fence", "attempt", "owner")
     )

@@ -6,16 +6,18 @@ may be.
 
 from typing import Literal
 
-from domain import claiming, closing, handing, settling, steering
+from domain import absence, claiming, closing, handing, quiet, settling, steering
+from domain.absence import Absence
 from domain.claiming import Grant
 from domain.closing import Close
 from domain.handing import Park
+from domain.quiet import Overdue
 from domain.run_facts import ParkKind
 from domain.settling import Cancel, Verdict
 from domain.standing import Presented, Remains, RunDraft, Standing, holder
 from domain.values import Moment
 from tests.domain.facts import LEADER, TOKEN
-from tests.domain.kit import Decide, text
+from tests.domain.kit import Decide, noon, text
 
 Outcome = Literal["succeeded", "failed"]
 
@@ -135,3 +137,25 @@ def write(fence: int | None = 1, by: str | None = None, *, required: bool = True
         return standing.draft()
 
     return decide
+
+
+def leader_gone(grace_s: float = 60.0) -> Decide:
+    """The run's leader has been absent for its grace."""
+    away = Absence(leader_id=LEADER, zero_since=noon(-grace_s), grace_s=grace_s, cites=("presence-default:lea@7",))
+    return lambda standing, remains, now: absence.leader_gone(standing, away, remains, now)
+
+
+def tell(kind: Literal["inactivity", "total"] = "inactivity") -> Decide:
+    """A clock about the run's work has run out."""
+    overdue = Overdue(kind=kind, since=noon().isoformat(), after_s=300)
+    return lambda standing, remains, now: quiet.tell(standing, overdue, remains, now)
+
+
+def acknowledge(answer: Literal["extend", "abort"] = "extend", timeout: str = "run-r1@9") -> Decide:
+    """The leader answers a timeout."""
+    return lambda standing, remains, now: quiet.acknowledge(standing, timeout, answer, LEADER, (remains, now))
+
+
+def reassign(leader_id: str = "leo", revision: int = 1) -> Decide:
+    """Another leader takes the run over."""
+    return lambda standing, remains, now: quiet.reassign(standing, leader_id, revision, LEADER, now)

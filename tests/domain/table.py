@@ -36,6 +36,16 @@ _NEVER_GRANTED = {
 _LIVE_LEASE = f"{LIVE}, running cancel, {KEPT_LIVE}, waiting_input kept cancel"
 _LEASE_PAST = f"{PAST}, running past cancel, {KEPT_PAST}, waiting_input kept past cancel, waiting_input kept past pause"
 
+_WHATEVER_ITS_LEASE = {
+    "running": f"{HELD}, running cancel, running past cancel",
+    "waiting_input": "waiting_input, waiting_input late, waiting_input pause, waiting_input kept, "
+    "waiting_input kept cancel, waiting_input kept past, waiting_input kept past cancel, waiting_input kept past pause",
+    "waiting_peer": "waiting_peer, waiting_peer kept, waiting_peer kept past",
+    "waiting_takeover": "waiting_takeover, waiting_takeover pause, waiting_takeover kept, waiting_takeover kept past",
+    "waiting_verdict": JUDGED,
+    "paused": f"{PAUSED}, {PAUSED_KEPT}",
+}
+
 TABLE: dict[str, dict[str, str]] = {
     "claim by queue": {
         **_NEVER_GRANTED,
@@ -217,6 +227,29 @@ TABLE: dict[str, dict[str, str]] = {
         "running past last, running past cancel, running past sliced",
         "nothing": "running pause, running past pause, waiting_input pause, waiting_takeover pause, "
         f"waiting_input kept past pause, {PAUSED}, {PAUSED_KEPT}",
+    },
+    "leader gone": {
+        "! run_unknown": "absent",
+        f"cancelled: WorkerTimeout {SETTLES}": f"{QUEUED}, {RESERVED}, {WAITING}, {PAUSED}, {JUDGED}",
+        f"cancelled: WorkerTimeout AttemptEnded {SETTLES}": f"{HELD}, {CANCELLING}, {KEPT}",
+        "nothing": SETTLED,
+    },
+    "tell": {
+        "! run_unknown": "absent",
+        "nothing": f"{QUEUED}, {RESERVED}, {SETTLED}",
+        **{f"{state}: WorkerTimeout": names for state, names in _WHATEVER_ITS_LEASE.items()},
+    },
+    "acknowledge": {
+        "! run_unknown": "absent",
+        "! timeout_unknown": f"{QUEUED}, {RESERVED}, {HELD}, {CANCELLING}, {WAITING}, {KEPT}, {PAUSED}, {JUDGED}, "
+        f"{SETTLED}",
+    },
+    "reassign": {
+        "! run_unknown": "absent",
+        "! run_settled": SETTLED,
+        "queued: RunReassigned": QUEUED,
+        "reserved: RunReassigned": RESERVED,
+        **{f"{state}: RunReassigned": names for state, names in _WHATEVER_ITS_LEASE.items()},
     },
     "guarded write": {
         "! run_unknown": "absent",

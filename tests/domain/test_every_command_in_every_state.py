@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from domain import claiming, closing, handing, settling, standing, steering
+from domain import absence, claiming, closing, handing, quiet, settling, standing, steering
 from domain.lease import Held, Reserved, Vacant
 from domain.refusal import Refusal
 from domain.run import Absent, Run
@@ -26,7 +26,7 @@ from tests.domain.table import TABLE
 
 pytestmark = pytest.mark.origin("A31", "A32", "B12")
 
-DECISIONS = (claiming, closing, handing, settling, steering)
+DECISIONS = (absence, claiming, closing, handing, quiet, settling, steering)
 
 COMMANDS: dict[str, tuple[Callable[..., object], Decide]] = {
     "claim by queue": (claiming.claim, commands.claim(cause="queue")),
@@ -52,6 +52,10 @@ COMMANDS: dict[str, tuple[Callable[..., object], Decide]] = {
     "answer": (steering.answer, commands.answer()),
     "resume": (steering.resume, commands.resume()),
     "pause": (steering.pause, commands.pause()),
+    "leader gone": (absence.leader_gone, commands.leader_gone()),
+    "tell": (quiet.tell, commands.tell()),
+    "acknowledge": (quiet.acknowledge, commands.acknowledge()),
+    "reassign": (quiet.reassign, commands.reassign()),
     "guarded write": (standing.holder, commands.write()),
 }
 

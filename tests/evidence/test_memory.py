@@ -108,11 +108,15 @@ async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -
     evidence.leases.grant("r1", 1, 1010, NOON)
     evidence.active("r1", NOON)
     evidence.saw_worker(("t", "w"), NOON)
-    assert {"leases": 1, "activity": 1, "workers": 1} == evidence.sizes()
+    evidence.tool_started("r1", "t1", NOON)
+    evidence.presence.arrive(("t", "ada"), "c1")
+    kept = {"leases": 1, "activity": 1, "tools": 1, "workers": 1, "connections": 1, "sessions": 0}
+    assert kept == evidence.sizes()
+    evidence.presence.drop(("t", "ada"), "c1", 0.0)
     evidence.forget_run("r1")
     evidence.forget_worker(("t", "w"))
 
-    assert {"leases": 0, "activity": 0, "workers": 0} == evidence.sizes()
+    assert not any(evidence.sizes().values())
     evidence.forget_run("r1")
     evidence.forget_worker(("t", "w"))
 

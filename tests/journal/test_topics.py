@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from domain import effects, lease, queue, run_facts, worker
+from domain import effects, lease, presence, queue, run_facts, worker
 from domain.values import Fact
 from journal.mapper import DEFAULT_CODEC
 from journal.topics import FOLDS, TOPICS, aggregate_of, topic_of
@@ -15,13 +15,14 @@ from journal.upcast import UPCASTS
 from tests.journal.corpus_lines import DIGESTS, digest_of, stored_lines
 
 GOLDEN = Path(__file__).with_name("topics.txt")
-NAME = re.compile(r"(run|lease|effect|worker|queue)\.[a-z]+(_[a-z]+)*\.v[1-9][0-9]*")
+NAME = re.compile(r"(run|lease|effect|worker|queue|presence)\.[a-z]+(_[a-z]+)*\.v[1-9][0-9]*")
 UNIONS: dict[str, Any] = {
     "run": run_facts.RunFact,
     "lease": lease.LeaseFact,
     "effect": effects.EffectFact,
     "worker": worker.WorkerFact,
     "queue": queue.QueueFact,
+    "presence": presence.PresenceFact,
 }
 STREAM_OF = {"effect": "effects"}
 
@@ -67,6 +68,7 @@ def test_the_names_that_others_rely_on_are_what_they_were() -> None:
         "effect.intended.v1": effects.EffectIntended,
         "worker.registered.v1": worker.WorkerRegistered,
         "queue.configured.v1": queue.QueueConfigured,
+        "presence.leader_gone.v1": presence.LeaderGone,
     }
 
     assert list(names) == [topic_of(fact_type) for fact_type in names.values()]

@@ -28,7 +28,7 @@ class Told:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.history = History(lambda: self.seconds)
+        self.history = History(lambda: self.seconds, lambda _: 0.0)
 
     def tell(self, fact: Fact, stream: str = ADA, *, at: float = 0.0, position: int | None = None) -> None:
         self.seconds = at

@@ -94,6 +94,7 @@ class Service(RuleBasedStateMachine):
                 self.chooser.data = None
                 self.runner.run(self.cast.let_go())
         finally:
+            self.runner.run(self.world.abandon())
             self.world.close()
             self.runner.close()
 

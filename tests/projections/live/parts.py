@@ -21,6 +21,7 @@ def card(run_id: str, *, key: str | None = None, labels: dict[str, str] | None =
         priority=0,
         key=None if key is None else (*QUEUE, key),
         order=int(run_id[1:]),
+        leader=None,
         due_at=NOON.wall,
     )
     for name, value in more.items():
