@@ -18,9 +18,12 @@ SOURCE = HERE / "jackline" / "_async"
 TARGET = HERE / "jackline" / "_sync"
 
 NAMES = {
+    "AsyncAside": "Aside",
     "AsyncClient": "Client",
     "AsyncEventStream": "EventStream",
     "AsyncHolding": "Holding",
+    "AsyncLeader": "Leader",
+    "AsyncLeading": "Leading",
     "AsyncOperating": "Operating",
     "AsyncRuns": "Runs",
     "AsyncTransport": "Transport",

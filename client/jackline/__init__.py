@@ -9,10 +9,13 @@ codes, with the problem's own fields), `Unknown` (nobody answered; never taken f
 """
 
 from jackline._async.client import AsyncClient
+from jackline._async.leader import AsyncLeader
 from jackline._sync.client import Client
+from jackline._sync.leader import Leader
 from jackline.address import Address, Misplaced
 from jackline.errors import (
     EffectFrozen,
+    FactsMissed,
     FenceLost,
     Forbidden,
     Garbled,
@@ -26,8 +29,11 @@ from jackline.errors import (
     RateLimited,
     ReadModelBehind,
     ReservationLost,
+    RevisionStale,
     RunPaused,
     RunSettled,
+    TimeoutAnswered,
+    TimeoutUnknown,
     Unauthorised,
     Unknown,
     WorkerUnfit,
@@ -37,6 +43,8 @@ from jackline.errors import (
 from jackline.lease import Trust
 from jackline.models import (
     Answer,
+    CancelFilter,
+    Cancelled,
     Chunk,
     Claim,
     Effect,
@@ -45,11 +53,13 @@ from jackline.models import (
     Facts,
     Instruction,
     Key,
+    LeaderInfo,
     LeaseRef,
     Page,
     Renewal,
     Reservation,
     Run,
+    Settled,
     Submission,
     Submitted,
     Who,
@@ -67,6 +77,9 @@ __all__ = [
     "Address",
     "Answer",
     "AsyncClient",
+    "AsyncLeader",
+    "CancelFilter",
+    "Cancelled",
     "Chunk",
     "Claim",
     "Client",
@@ -77,6 +90,7 @@ __all__ = [
     "EffectMismatch",
     "Fact",
     "Facts",
+    "FactsMissed",
     "FenceLost",
     "Forbidden",
     "Garbled",
@@ -86,6 +100,8 @@ __all__ = [
     "Invalid",
     "JacklineError",
     "Key",
+    "Leader",
+    "LeaderInfo",
     "LeaseHeld",
     "LeaseLost",
     "LeaseRef",
@@ -101,11 +117,15 @@ __all__ = [
     "Reservation",
     "ReservationLost",
     "Retry",
+    "RevisionStale",
     "Run",
     "RunPaused",
     "RunSettled",
+    "Settled",
     "Submission",
     "Submitted",
+    "TimeoutAnswered",
+    "TimeoutUnknown",
     "Trust",
     "Unauthorised",
     "Unknown",

@@ -36,6 +36,10 @@ class Unknown(JacklineError):
         return self.message
 
 
+class FactsMissed(JacklineError):
+    """More facts of a leader's runs came than were taken from `leader.facts()`; `jackline facts RUN` has them all."""
+
+
 class Problem(JacklineError):
     """A refusal by the service; `fields` holds everything that its problem document said beside the common members."""
 
@@ -190,6 +194,39 @@ class ReservationLost(Problem):
     """The reservation has lapsed, was cancelled, or was made again since."""
 
     codes = frozenset({"reservation_lost"})
+
+
+class RevisionStale(Problem):
+    """The run was reassigned since the caller read its revision."""
+
+    codes = frozenset({"revision_stale"})
+
+    @property
+    def presented(self) -> int | None:
+        """The revision that the caller had seen."""
+        return self._number("presented")
+
+    @property
+    def current(self) -> int | None:
+        """The revision that the run is at."""
+        return self._number("current")
+
+
+class TimeoutUnknown(NotFound):
+    """The run has no timeout of that id."""
+
+    codes = frozenset({"timeout_unknown"})
+
+
+class TimeoutAnswered(Problem):
+    """The timeout was acknowledged before."""
+
+    codes = frozenset({"timeout_answered"})
+
+    @property
+    def answer(self) -> str | None:
+        """What it was acknowledged with: `extend` or `abort`."""
+        return self._text("answer")
 
 
 class EffectFrozen(Problem):

@@ -69,12 +69,71 @@ class RunFilter(TypedDict, total=False):
     min_position: int
 
 
+class CancelFilter(TypedDict, total=False):
+    """Which open runs to cancel; everything that is given must hold."""
+
+    queue: str
+    leader_id: str
+    state: str
+    tags: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaderPresence:
     """A leader's presence, as a submission reports it."""
 
     connections: int
     zero_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderInfo:
+    """A leader as the service knows it: its connections, since when it has had none, and its open runs."""
+
+    leader_id: str
+    connections: int
+    zero_since: datetime | None = None
+    open_runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """How the service greets a leader; `away_since` says from when on it had been away, if it had."""
+
+    leader_id: str
+    connections: int
+    zero_since: datetime | None = None
+    open_runs: int = 0
+    away_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A run that was settled while its leader was away."""
+
+    run_id: str
+    state: str
+    name: str | None = None
+    reason: str | None = None
+    settled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledRun:
+    """One run that a filter matched: what became of it, or the code and detail of why it was not cancelled."""
+
+    run_id: str
+    state: str | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """How many open runs a filter matched, and the first of them."""
+
+    matching: int
+    runs: list[CancelledRun] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +143,7 @@ class Submitted:
     run_id: str
     state: str
     position: int | None = None
-    leader: Leader | None = None
+    leader: LeaderPresence | None = None
 
 
 @dataclass(frozen=True, slots=True)

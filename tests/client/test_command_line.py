@@ -228,6 +228,7 @@ def test_a_reader_that_goes_away_is_no_error(shared: Service) -> None:
 
 def test_every_verb_explains_itself(say: Say) -> None:
     verbs = ["submit", "run", "ls", "show", "why", "logs", "facts", "cancel", "pause", "answer", "resume", "verdict"]
+    verbs += ["attach", "reassign", "extend", "abort", "leaders"]
     verbs += ["retry", "work", "workers", "queues", "keys", "doctor", "demo", "partial", "park", "effect", "progress"]
     overview = say("--help").stdout
     unexplained = [verb for verb in verbs if f" {verb} " not in overview or say(verb, "--help").returncode != 0]

@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Self
 
 from jackline._async.holding import AsyncHolding
+from jackline._async.leading import AsyncLeading
 from jackline._async.operating import AsyncOperating
-from jackline._async.runs import AsyncRuns
 from jackline._async.transport import AsyncTransport
 from jackline._async.working import AsyncWorking
 from jackline.address import find
@@ -16,7 +16,7 @@ from jackline.retrying import Retry
 RETRY = Retry()
 
 
-class AsyncClient(AsyncRuns, AsyncHolding, AsyncWorking, AsyncOperating):
+class AsyncClient(AsyncLeading, AsyncHolding, AsyncWorking, AsyncOperating):
     """A client of one service; use it as a context manager, or close it.
 
     Without `url` and `key` it looks where the service leaves them: see `jackline.address`.

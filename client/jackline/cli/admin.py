@@ -1,4 +1,4 @@
-"""`workers`, `queues`, `keys`: looking after a service."""
+"""`queues`, `keys`: looking after a service."""
 
 from typing import Annotated
 
@@ -12,7 +12,6 @@ PANEL = "Looking after it"
 
 def join(app: typer.Typer) -> None:
     """Add these verbs."""
-    verb(app, PANEL, "workers")(workers)
     queues = typer.Typer(no_args_is_help=True, help="List queues, or set one's limits.")
     verb(queues, "", "list")(queues_list)
     verb(queues, "", "set")(queues_set)
@@ -22,17 +21,6 @@ def join(app: typer.Typer) -> None:
     verb(keys, "", "list")(keys_list)
     verb(keys, "", "revoke")(keys_revoke)
     app.add_typer(keys, name="keys", rich_help_panel=PANEL)
-
-
-def workers(place: Place) -> None:
-    """List workers."""
-    with place.client() as client:
-        found = client.workers()
-    if place.json:
-        show.print_json([worker.raw for worker in found])
-        return
-    rows = ((one.worker_id, one.state, f"{one.slots_used}/{one.slots}", show.brief(one.labels or "")) for one in found)
-    show.table(("worker", "state", "slots", "labels"), rows)
 
 
 def queues_list(place: Place) -> None:

@@ -12,7 +12,7 @@
     12   effect: ambiguous (somebody started it and nobody knows)
     20   the run was cancelled      21   aborted      22   lost
     70   a bug of this command line; JACKLINE_TRACEBACK=1 shows where
-    130  interrupted
+    129, 130, 143  the terminal was closed, interrupted, terminated: left, and the run was not followed to its end
 
 Errors are one line on standard error: what happened, with its code and values, and what can be done about it.
 """
@@ -34,7 +34,9 @@ NOT_ALLOWED: Final = 6
 EFFECT: Final = {"claimed": 0, "existing": 10, "mismatch": 11, "ambiguous": 12}
 OUTCOME: Final = {"succeeded": DONE, "failed": FAILED, "cancelled": 20, "aborted": 21, "lost": 22}
 BUG: Final = 70
+HUNG_UP: Final = 129
 INTERRUPTED: Final = 130
+TERMINATED: Final = 143
 
 REMEDIES: Final = {
     "fence_lost": "the run has moved on: stop acting for it",
@@ -43,6 +45,9 @@ REMEDIES: Final = {
     "lease_held": "wait until the lease is given up or has expired",
     "worker_unknown": "register it first: `jackline work` does",
     "leases_held": "hand the runs back first",
+    "revision_stale": "somebody else has reassigned the run: look again with `jackline show RUN`",
+    "timeout_unknown": "`jackline facts RUN` shows the run's timeouts",
+    "timeout_answered": "nothing more is to be answered; `jackline why RUN` shows which clocks run now",
     "idempotency_mismatch": "use another idempotency key for another request",
     "outcome_unknown": "ask again under the same idempotency key",
 }

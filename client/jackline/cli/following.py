@@ -37,6 +37,8 @@ TELLERS: dict[str, Teller] = {
     "run.cancel_requested.v1": lambda data: "asked to end",
     "run.pause_requested.v1": lambda data: "asked to pause",
     "run.worker_timeout.v1": lambda data: f"timeout: {data.get('kind')}",
+    "run.timeout_acknowledged.v1": lambda data: f"timeout answered: {data.get('answer')}",
+    "run.reassigned.v1": lambda data: f"led by {data.get('leader_id')} now",
 }
 
 

@@ -19,12 +19,14 @@ GROUP = "jackline.commands"
 # Modules in the order in which help shows their panels; the verbs that each one joins.
 MODULES = {
     "demo": ("demo",),
-    "submit": ("submit", "run"),
+    "submit": ("submit",),
+    "led": ("run", "attach"),
     "look": ("ls", "show", "why", "logs", "facts"),
-    "steer": ("cancel", "pause", "answer", "resume", "verdict", "retry"),
+    "steer": ("cancel", "pause", "answer", "resume", "verdict", "retry", "reassign", "extend", "abort"),
     "work": ("work",),
     "inside": ("partial", "park", "effect", "progress"),
-    "admin": ("workers", "queues", "keys"),
+    "crew": ("leaders", "workers"),
+    "admin": ("queues", "keys"),
     "diagnose": ("doctor",),
 }
 SERVER_VERBS = {
@@ -36,7 +38,7 @@ SERVER_VERBS = {
 HELP = "Supervise long-running runs: they survive the death of the worker that executes them."
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 4 no answer, 5 not found, 6 not allowed, "
-    "10-12 effect existing, mismatch, ambiguous, 20-22 run cancelled, aborted, lost, 130 interrupted."
+    "10-12 effect existing, mismatch, ambiguous, 20-22 run cancelled, aborted, lost, 129, 130, 143 left before the end."
 )
 
 

@@ -65,6 +65,16 @@ def verb(app: typer.Typer, panel: str, name: str | None = None, **settings: Any)
     return register
 
 
+def callback(app: typer.Typer, **settings: Any) -> Callable[[T], T]:
+    """Register a function as what a group of commands does by itself, with its classes of options spread."""
+
+    def register(function: T) -> T:
+        app.callback(**settings)(_spread(typing.cast("Callable[..., Any]", function)))
+        return function
+
+    return register
+
+
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end."""
     return asyncio.run(main)

@@ -1,14 +1,12 @@
-"""`submit` and `run`: wanting a command to be run; `run` also follows it to its end.
+"""`submit`: wanting a command to be run. What it says of a run, `run` says too, and follows it: see `led`.
 
 The command goes into the run's payload as it was written, `{"command": [...], "env": {...}, "cwd": ...}`; a worker
 started by `jackline work` executes that. Everything after `--`, or after the first word that is not an option, is the
 command's.
 """
 
-import asyncio
 import json
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +14,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from jackline._async.client import AsyncClient
 from jackline.cli import show
-from jackline.cli.exits import INTERRUPTED, OUTCOME, USAGE, Fault, complain
-from jackline.cli.following import follow_output, narrate
-from jackline.cli.place import Options, Place, run_async, verb
+from jackline.cli.exits import USAGE, Fault
+from jackline.cli.place import Options, Place, verb
 from jackline.models import PolicyOptions, Submission
 
 PANEL = "Runs"
@@ -49,7 +45,11 @@ class Wanted(Options):
     max_hold: Annotated[float | None, typer.Option("--max-hold", metavar="SECONDS", help="Slice length.")] = None
     retry_base: Annotated[float | None, typer.Option("--retry-base", metavar="SECONDS", help="[10]")] = None
     retry_cap: Annotated[float | None, typer.Option("--retry-cap", metavar="SECONDS", help="[300]")] = None
-    verdict_by: Annotated[str | None, typer.Option("--verdict-by", metavar="worker|leader", help="[worker]")] = None
+    verdict_by: Annotated[str | None, typer.Option(metavar="worker|leader", help="Default: worker.")] = None
+    on_leader_gone: Annotated[str | None, typer.Option(metavar="cancel|keep|park", help="Default: cancel.")] = None
+    on_quiet: Annotated[str | None, typer.Option(metavar="report|fail_attempt", help="Default: report.")] = None
+    quiet_after: Annotated[float | None, typer.Option("--quiet-after", metavar="SECONDS", help="[300]")] = None
+    total_after: Annotated[float | None, typer.Option("--total-after", metavar="SECONDS", help="[1800]")] = None
 
     def submission(self, command: list[str]) -> Submission:
         """The submission, without what was not said."""
@@ -76,6 +76,10 @@ class Wanted(Options):
             "retry_base_s": self.retry_base,
             "retry_cap_s": self.retry_cap,
             "verdict_by": self.verdict_by,
+            "on_leader_gone": self.on_leader_gone,
+            "on_quiet": self.on_quiet,
+            "quiet_after_s": self.quiet_after,
+            "total_after_s": self.total_after,
         }
         return cast(PolicyOptions, {name: value for name, value in said.items() if value is not None})
 
@@ -94,12 +98,11 @@ class Wanted(Options):
 def join(app: typer.Typer) -> None:
     """Add these verbs."""
     verb(app, PANEL, "submit", **COMMAND_SETTINGS)(submit)
-    verb(app, PANEL, "run", **COMMAND_SETTINGS)(run)
 
 
 def submit(place: Place, wanted: Wanted, command: Annotated[list[str] | None, typer.Argument()] = None) -> int:
     """Submit a command as a run; a worker takes it from there."""
-    submission = wanted.submission(_needed(wanted, command))
+    submission = wanted.submission(needed(wanted, command))
     with place.client() as client:
         receipt = client.submit(**submission)
     if place.json:
@@ -109,58 +112,8 @@ def submit(place: Place, wanted: Wanted, command: Annotated[list[str] | None, ty
     return 0
 
 
-def run(place: Place, wanted: Wanted, command: Annotated[list[str] | None, typer.Argument()] = None) -> int:
-    """Submit a command, follow its output, and exit as it did (0 succeeded, 1 failed, 20 cancelled, ...)."""
-    return run_async(_run(place, wanted.submission(_needed(wanted, command))))
-
-
-async def _run(place: Place, submission: Submission) -> int:
-    async with place.async_client() as client:
-        receipt = await client.submit(**submission)
-        complain(f"run {receipt.run_id} submitted to queue {submission.get('queue')}")
-        following = asyncio.create_task(_follow(client, receipt.run_id, json_wanted=place.json))
-        interrupts = _ask_to_cancel_on_interrupt(client, receipt.run_id, following)
-        try:
-            return await following
-        except asyncio.CancelledError:
-            return INTERRUPTED
-        finally:
-            for asking in interrupts:
-                asking.cancel()
-
-
-async def _follow(client: AsyncClient, run_id: str, *, json_wanted: bool) -> int:
-    with show.Waiting("waiting for a worker") as waiting:
-        narrating = asyncio.create_task(narrate(client, run_id, waiting))
-        await follow_output(client, run_id)
-        ended = await client.wait(run_id)
-        narrating.cancel()
-    if json_wanted:
-        show.print_json(ended)
-    told = f", {show.brief(ended.error)}" if ended.error else ""
-    complain(f"run {run_id} {ended.state} (attempt {ended.attempt}){told}")
-    return OUTCOME.get(ended.state, 1)
-
-
-def _ask_to_cancel_on_interrupt(
-    client: AsyncClient, run_id: str, following: "asyncio.Task[int]"
-) -> "list[asyncio.Task[Any]]":
-    """The first interrupt asks the run to end, the second leaves it to itself."""
-    asked: list[asyncio.Task[Any]] = []
-
-    def hear() -> None:
-        if asked:
-            complain(f"left; the run goes on: `jackline show {run_id}`")
-            following.cancel()
-            return
-        complain("asking the run to end; interrupt again to leave it")
-        asked.append(asyncio.create_task(client.cancel(run_id)))
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, hear)
-    return asked
-
-
-def _needed(wanted: Wanted, command: list[str] | None) -> list[str]:
+def needed(wanted: Wanted, command: list[str] | None) -> list[str]:
+    """The command, or none when there is a payload; neither is a fault."""
     if not command and wanted.payload is None:
         msg = "there is no command"
         raise Fault(msg, "say what to run after `--`, for example: jackline submit -- make", USAGE)

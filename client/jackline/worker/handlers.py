@@ -139,8 +139,10 @@ class HandlerExecution:
             if not self._handling.cancelled():
                 raise
             return self._unfinished()
-        except (Parked, LeaseLost):
+        except Parked:
             return None, {}
+        except LeaseLost:
+            return self._unfinished()
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its attempt
             return "close", _failed(type(error).__name__, str(error), retryable=getattr(error, "retryable", True))
 

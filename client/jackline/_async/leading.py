@@ -1,0 +1,49 @@
+"""Being a leader, and steering what leaders want: presence, reassignment, timeouts, many runs at once."""
+
+from typing import Any, Literal
+
+from jackline._async.leader import AsyncLeader
+from jackline._async.runs import AsyncRuns, run_path
+from jackline._async.transport import Ask
+from jackline.decode import decode, decode_list
+from jackline.models import CancelFilter, Cancelled, LeaderInfo, Run
+from jackline.presence import leader_path
+
+
+class AsyncLeading(AsyncRuns):
+    """Operations of and on leaders."""
+
+    def leader(self, leader_id: str) -> AsyncLeader:
+        """The leader of that id, present while it is used as a context manager."""
+        return AsyncLeader(self, leader_id)
+
+    async def leaders(self) -> list[LeaderInfo]:
+        """The leaders that are connected or have open runs."""
+        return decode_list(LeaderInfo, (await self.transport.ask(Ask("GET", "/v1/leaders"))).body["items"])
+
+    async def show_leader(self, leader_id: str) -> LeaderInfo:
+        """How a leader is present, and how many open runs it has."""
+        return decode(LeaderInfo, (await self.transport.ask(Ask("GET", leader_path(leader_id)))).body)
+
+    async def keep_session(self, leader_id: str, session_id: str, *, ttl_s: float = 15.0) -> LeaderInfo:
+        """Be present for another `ttl_s` seconds without a stream: a heartbeat session, to be repeated in time."""
+        ask = Ask("PUT", leader_path(leader_id, "sessions", session_id), {"ttl_s": ttl_s})
+        return decode(LeaderInfo, (await self.transport.ask(ask)).body)
+
+    async def leave_session(self, leader_id: str, session_id: str) -> None:
+        """End a heartbeat session; the absence begins now."""
+        await self.transport.ask(Ask("DELETE", leader_path(leader_id, "sessions", session_id)))
+
+    async def reassign(self, run_id: str, leader_id: str, revision: int) -> Run:
+        """Make the run another leader's; refused with `RevisionStale` when somebody else has done so meanwhile."""
+        return await self._run(run_id, "reassign", {"leader_id": leader_id, "revision": revision})
+
+    async def acknowledge_timeout(self, run_id: str, fact_id: str, answer: Literal["extend", "abort"]) -> Run:
+        """Answer a timeout of the run, named by the id of its fact: its clock starts anew, or the run is aborted."""
+        ask = Ask("POST", run_path(run_id, "timeouts", fact_id, "ack"), {"answer": answer})
+        return decode(Run, (await self.transport.ask(ask)).body)
+
+    async def cancel_many(self, narrow: CancelFilter, *, dry_run: bool = True, limit: int = 1000) -> Cancelled:
+        """Which open runs match, oldest first, and, unless it is a dry run, what became of up to `limit` of them."""
+        body: dict[str, Any] = {"filter": dict(narrow), "dry_run": dry_run, "limit": limit}
+        return decode(Cancelled, (await self.transport.ask(Ask("POST", "/v1/runs/cancel", body))).body)

@@ -1,0 +1,93 @@
+"""`leaders` and `workers`: who wants runs and who acts for them.
+
+`workers` alone lists them; `drain`, `quarantine` and `release` change what a worker is granted, and never take away
+what it holds.
+"""
+
+from typing import Annotated
+
+import typer
+
+from jackline.cli import show
+from jackline.cli.place import Place, callback, verb
+
+PANEL = "Looking after it"
+WorkerId = Annotated[str, typer.Argument(metavar="WORKER", help="The worker's id.", show_default=False)]
+
+
+def join(app: typer.Typer) -> None:
+    """Add these verbs."""
+    verb(app, PANEL, "leaders")(leaders)
+    group = typer.Typer(help="List workers; drain one, put it into quarantine, or release it.")
+    callback(group, invoke_without_command=True)(workers)
+    verb(group, "", "list")(workers_list)
+    verb(group, "", "drain")(drain)
+    verb(group, "", "quarantine")(quarantine)
+    verb(group, "", "release")(release)
+    app.add_typer(group, name="workers", rich_help_panel=PANEL)
+
+
+def leaders(
+    place: Place,
+    leader_id: Annotated[str | None, typer.Argument(metavar="LEADER", show_default=False)] = None,
+) -> None:
+    """List leaders that are connected or have open runs, or show one."""
+    with place.client() as client:
+        found = client.leaders() if leader_id is None else [client.show_leader(leader_id)]
+    if place.json:
+        show.print_json(found if leader_id is None else found[0])
+        return
+    rows = (
+        (one.leader_id, one.connections, show.moment(one.zero_since) if not one.connections else "", one.open_runs)
+        for one in found
+    )
+    show.table(("leader", "connections", "absent since", "open runs"), rows)
+
+
+def workers(place: Place, context: typer.Context) -> None:
+    """List workers; drain one, put it into quarantine, or release it."""
+    if context.invoked_subcommand is None:
+        workers_list(place)
+
+
+def workers_list(place: Place) -> None:
+    """List workers."""
+    with place.client() as client:
+        found = client.workers()
+    if place.json:
+        show.print_json([worker.raw for worker in found])
+        return
+    rows = ((one.worker_id, one.state, f"{one.slots_used}/{one.slots}", show.brief(one.labels or "")) for one in found)
+    show.table(("worker", "state", "slots", "labels"), rows)
+
+
+def drain(place: Place, worker_id: WorkerId) -> None:
+    """Grant a worker no more runs; what it holds goes on. It ends when the worker registers again."""
+    with place.client() as client:
+        client.drain_worker(worker_id)
+    _told(place, worker_id, "draining")
+
+
+def quarantine(
+    place: Place,
+    worker_id: WorkerId,
+    reason: Annotated[str, typer.Option(help="Why, for whoever looks.")] = "put aside by an operator",
+) -> None:
+    """Grant a worker no more runs until it is released or has proved itself with one."""
+    with place.client() as client:
+        client.quarantine(worker_id, reason)
+    _told(place, worker_id, "quarantined")
+
+
+def release(place: Place, worker_id: WorkerId) -> None:
+    """End a worker's quarantine."""
+    with place.client() as client:
+        client.release(worker_id)
+    _told(place, worker_id, "released")
+
+
+def _told(place: Place, worker_id: str, what: str) -> None:
+    if place.json:
+        show.print_json({"worker_id": worker_id, "done": what})
+    else:
+        print(f"{worker_id} {what}")
