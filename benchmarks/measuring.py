@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,16 @@ Figures = dict[str, Any]
 Round = Callable[[Client, Serving, int, argparse.Namespace], Awaitable[Figures]]
 
 
-def measure(name: str, what: str, one_round: Round, *, rounds: int = 3, **sizes: int) -> None:
-    """Run the rounds, and print one JSON document; `sizes` become options with these defaults."""
+def measure(
+    name: str,
+    what: str,
+    one_round: Round,
+    *,
+    rounds: int = 3,
+    timers: Mapping[str, str] | None = None,
+    **sizes: int,
+) -> None:
+    """Run the rounds, and print one JSON document; `sizes` become options, `timers` settings of the service."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--dir", type=Path, default=None, help="where the data dir is made (a temporary place)")
@@ -35,7 +43,7 @@ def measure(name: str, what: str, one_round: Round, *, rounds: int = 3, **sizes:
         parser.add_argument(f"--{size}", type=int, default=default)
     options = parser.parse_args()
     before = machine()
-    with serving(options.dir) as service, elsewhere(service.pid) as share:
+    with serving(options.dir, timers) as service, elsewhere(service.pid) as share:
         found = uvloop.run(_rounds(one_round, service, options))
     print(
         json.dumps(
@@ -46,6 +54,7 @@ def measure(name: str, what: str, one_round: Round, *, rounds: int = 3, **sizes:
                 "cpu_used_elsewhere": share(),
                 "rounds": found,
                 "sizes": {size: getattr(options, size) for size in sizes},
+                "settings": dict(timers or {}),
                 "machine": before,
                 "versions": versions(),
                 "command": " ".join(["python", "-m", _module(one_round), *sys.argv[1:]]),

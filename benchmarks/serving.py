@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +28,7 @@ PAUSE_S = 0.01
 class Serving:
     """A running service."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, timers: Mapping[str, str]) -> None:
         self.place = place
         self.data_dir = place / "data"
         self.log = place / "serve.log"
@@ -36,7 +36,10 @@ class Serving:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [str(self.script), "serve", "--data-dir", str(self.data_dir), "--port", "0"],
-                env={name: value for name, value in os.environ.items() if not name.startswith("JACKLINE_")},
+                env={
+                    **{name: value for name, value in os.environ.items() if not name.startswith("JACKLINE_")},
+                    **timers,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -76,11 +79,11 @@ class Serving:
 
 
 @contextmanager
-def serving(directory: Path | None = None) -> Iterator[Serving]:
-    """A fresh service for as long as the block lasts."""
+def serving(directory: Path | None = None, timers: Mapping[str, str] | None = None) -> Iterator[Serving]:
+    """A fresh service for as long as the block lasts, with these settings beside the defaults."""
     place = Path(tempfile.mkdtemp(prefix="jackline-bench-", dir=directory))
     try:
-        service = Serving(place)
+        service = Serving(place, timers or {})
         try:
             yield service
         finally:
