@@ -13,6 +13,7 @@ Rounds alternate; figures are medians. CPU is that of the whole process, for eac
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -31,6 +32,7 @@ import msgspec
 import uuid_utils
 import uvloop
 
+from api.serve import GC_THRESHOLDS
 from domain.lease import FenceBumped
 from domain.values import Moment
 from journal.commit import Context, Decision, Entry, Journal
@@ -102,7 +104,10 @@ async def one_client(journal: Journal, run_id: str, facts: int, latencies: list[
 
 
 async def ours(directory: Path, facts: int, clients: int) -> Round:
-    """A round of the journal, in an empty directory."""
+    """A round of the journal, in an empty directory, with the collector of cycles set as the service sets it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     journal = await open_journal(directory, clock, mint=mint)
     batches = 0
 

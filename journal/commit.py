@@ -214,9 +214,9 @@ class Journal:
 
     def _prepare(self, decision: Decision[T], now: Moment, context: Context, encode: Callable[[T], bytes]) -> Pending:
         """The decision with versions, metadata and bytes."""
-        guards = decision.guards
-        names = self._codec.topics.names
-        first_cause = context.causation_id or context.command_id
+        guards, names, encoded, mint = decision.guards, self._codec.topics.names, self._codec.encode, self._mint
+        command_id, principal, tenant = context.command_id, context.principal, context.tenant
+        first_cause = context.causation_id or command_id
         heads: dict[str, int] = {}
         causes: dict[str | None, str] = {}
         rows: list[StoredFact] = []
@@ -224,24 +224,16 @@ class Journal:
         for entry in decision.entries:
             stream, fact, correlation = entry.stream, entry.fact, entry.correlation_id
             heads[stream] = version = (heads[stream] if stream in heads else guards[stream]) + 1
-            fact_id = self._mint()
-            meta = Meta(
-                fact_id,
-                now.wall,
-                causes.get(correlation, first_cause),
-                correlation,
-                context.command_id,
-                context.principal,
-                context.tenant,
-                context.traceparent,
-            )
+            fact_id = mint()
+            cause = causes.get(correlation, first_cause)
+            meta = Meta(fact_id, now.wall, cause, correlation, command_id, principal, tenant, context.traceparent)
             causes[correlation] = fact_id
-            rows.append((stream, version, names[type(fact)], self._codec.encode(meta, fact), correlation))
+            rows.append((stream, version, names[type(fact)], encoded(meta, fact), correlation))
             facts.append((fact, meta))
         command = None
-        if context.command_id is not None and rows:
-            command = Command(context.command_id, context.request_digest, encode(decision.answer))
-        return Pending(rows, facts, guards=guards, writes=decision.writes, command=command)
+        if command_id is not None and rows:
+            command = Command(command_id, context.request_digest, encode(decision.answer))
+        return Pending(rows, facts, guards, decision.writes, command)
 
     def _remembered(self, context: Context, decode: Callable[[bytes], T]) -> Done[T] | None:
         """The answer recorded under the caller's command id; None when there is none."""

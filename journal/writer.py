@@ -44,13 +44,13 @@ MAX_QUEUED = 10_000
 MAX_BATCH = 2_000
 """Most decisions in one transaction."""
 
-HAND_OVER_AT = 512
+HAND_OVER_AT = 256
 """Decisions at which a batch is handed over while the loop goes on deciding; others wait for the loop's turn."""
 
 MAX_HEADS = 200_000
 """Heads of streams remembered; beyond it all are forgotten but those of facts under way, and are read when needed."""
 
-SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.0001
 """How long the event loop may keep the interpreter from the writing thread; Python's own default is 5 ms."""
 
 Told = Callable[[Sequence[Pending]], None]
@@ -78,7 +78,8 @@ class Writer(ABC):
         self._tail_unsure = False
         self._queued = 0
         self._closed = False
-        self._idle: asyncio.Event | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.landed = 0
         """Up to here storage held facts when it answered again after an error."""
@@ -91,8 +92,6 @@ class Writer(ABC):
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Accept decisions made in this loop."""
         self._loop = loop
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def submit(self, pending: Pending) -> asyncio.Future[None]:
         """Queue a decision; done once its outcome is known, which is then in the decision itself.
@@ -101,21 +100,21 @@ class Writer(ABC):
             JournalBusy: the queue is full.
             JournalClosed: the writer was closed.
         """
-        if self._closed or self._loop is None or self._idle is None:
+        loop = self._loop
+        if loop is None or self._closed:
             raise JournalClosed
         if self._queued >= self._max_queued:
             raise JournalBusy(self._queued)
-        pending.waiter = waiter = self._loop.create_future()
+        pending.waiter = waiter = loop.create_future()
         self._join(pending)
         self._queued += 1
         if self._queued == 1:
             self._idle.clear()
-        if len(self._under_way) < self.ahead:
-            if self._last.size >= HAND_OVER_AT:
-                self._flush()
-            elif not self._flush_planned:
-                self._flush_planned = True
-                self._loop.call_soon(self._flush_soon)
+        if not self._flush_planned:
+            self._flush_planned = True
+            loop.call_soon(self._flush_soon)
+        elif self._last.size >= HAND_OVER_AT and len(self._under_way) < self.ahead:
+            self._flush()
         return waiter
 
     def fresh(self, stream: str) -> None:
@@ -124,8 +123,7 @@ class Writer(ABC):
 
     async def drain(self) -> None:
         """Return once nothing waits and nothing is under way."""
-        if self._idle is not None:
-            await self._idle.wait()
+        await self._idle.wait()
 
     async def close(self) -> None:
         """Refuse what comes, finish what is queued, stop."""
@@ -218,9 +216,11 @@ class Writer(ABC):
         if len(self._heads) > MAX_HEADS:
             self._forget_heads()
         try:
-            self._told((*batch.accepted, *batch.refused))
+            self._told(batch.accepted)
+            if batch.refused:
+                self._told(batch.refused)
         finally:
-            if self._queued == 0 and self._idle is not None:
+            if self._queued == 0:
                 self._idle.set()
 
     # On the writing side
