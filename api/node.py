@@ -4,6 +4,8 @@ Made before anything is open, so that the service can answer ``/livez`` and say 
 parts arrive as they are opened (``api/boot.py``). A route that needs the desk is refused ``booting`` until it is there.
 """
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any, Literal
 
 from api.admission import Gate, Tickets
@@ -42,6 +44,7 @@ class Node:
         self.desk_or_none: Desk | None = None
         self.runner: Runner | None = None
         self.manager: Manager | None = None
+        self._told_to_stop = asyncio.Event()
 
     @property
     def open(self) -> bool:
@@ -82,11 +85,28 @@ class Node:
         keys.on_revoked = self.streams.revoked
 
     def stop_taking(self) -> None:
-        """Begin nothing new: waiting claims get nothing, streams end as ours; what is under way goes on."""
+        """Begin nothing new: waiting claims and reads end, streams end as ours; what is under way goes on."""
         self.stage, self.step = "stopping", "draining"
+        self._told_to_stop.set()
         if self.desk_or_none is not None:
             self.desk_or_none.live.bells.close()
         self.streams.stop()
+
+    async def before_stop(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether this work came to its end before the service began to stop; it is cancelled when it did not.
+
+        For work that only waits: a read that holds up the end of the service would lose its answer with it.
+        """
+        doing = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._told_to_stop.wait())
+        try:
+            await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+            return doing.done()
+        finally:
+            stopping.cancel()
+            doing.cancel()
 
     def report(self) -> dict[str, Any]:
         """How every part of the service is."""

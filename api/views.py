@@ -1,14 +1,16 @@
 """Views: what a read may see, how fresh it is, and pages and streams of facts and output.
 
 A read of one run reflects every command that was acknowledged before it arrived; ``min_position`` makes a read wait,
-for ``BEHIND_S`` seconds at most, until a position is reached. What a key is bound to bounds what it sees: a leader's
-key with leader ids sees their runs, a worker's key with worker ids the runs that those hold or held last; any other run
-is answered exactly like one that does not exist.
+for ``BEHIND_S`` seconds at most, until a position is reached. No wait outlives the service: when it stops, a read that
+waits for a run to settle answers the run as it is, and one that waits for a position is refused ``stopping``.
+
+What a key is bound to bounds what it sees: a leader's key with leader ids sees their runs, a worker's key with worker
+ids the runs that those hold or held last; any other run is answered exactly like one that does not exist.
 
 Pages end at their limit or at ``PAGE_BYTES``, whichever comes first.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ from api.bells import within
 from api.calls import Call, encode
 from api.keys import Key
 from api.node import Node
-from api.problems import InvalidBody
+from api.problems import InvalidBody, Stopping
 from api.requests import ReadFacts, ReadOutput, ReadRun
 from api.streams import COMMENT, COMMENT_S, Opened, Stream, frame
 from commands.desk import Caller, Desk
@@ -47,9 +49,20 @@ async def reached(node: Node, position: int | None) -> None:
 
     Raises:
         ReadModelBehind: it was not within ``BEHIND_S`` seconds.
+        Stopping: the service began to stop first.
     """
-    if position is not None and not await node.desk.journal.feed.wait(position, BEHIND_S):
+    if position is not None and node.desk.journal.feed.position < position:
+        await _caught_up(node, _published(node, position))
+
+
+async def _published(node: Node, position: int) -> None:
+    if not await node.desk.journal.feed.wait(position, BEHIND_S):
         raise ReadModelBehind(wanted=position, reached=node.desk.journal.position)
+
+
+async def _caught_up(node: Node, waiting: Coroutine[Any, Any, None]) -> None:
+    if not await node.before_stop(waiting):
+        raise Stopping
 
 
 def visible(call: Call, run_id: str) -> Standing:
@@ -89,7 +102,7 @@ async def run_when(call: Call, run_id: str, query: ReadRun) -> dict[str, Any]:
     await reached(call.node, query.min_position)
     visible(call, run_id)
     if query.until is not None and query.wait_s > 0:
-        await call.while_there(_until_settled(call, run_id, query.wait_s))
+        await call.while_there(call.node.before_stop(_until_settled(call, run_id, query.wait_s)))
     return show_run(call.desk, call.caller, run_id)
 
 
@@ -97,7 +110,7 @@ async def _until_settled(call: Call, run_id: str, wait_s: float) -> None:
     clock = call.node.clock
     until = clock().mono + wait_s
     with call.node.bells.hung(run_id) as bell:
-        while call.desk.standing(call.caller, run_id).state not in TERMINAL and not call.node.stopping:
+        while call.desk.standing(call.caller, run_id).state not in TERMINAL:
             bell.clear()
             if not await within(bell, until - clock().mono):
                 return
@@ -106,7 +119,7 @@ async def _until_settled(call: Call, run_id: str, wait_s: float) -> None:
 async def runs_page(call: Call, wanted: Listing, min_position: int | None) -> dict[str, Any]:
     """A page of the runs that the caller may see, with the evidence and the partial of each."""
     if min_position is not None:
-        await call.node.runs.wait_for(min_position, BEHIND_S)
+        await _caught_up(call.node, call.node.runs.wait_for(min_position, BEHIND_S))
     caller = call.caller
     leaders = caller.leaders if caller.role == "leader" else None
     owners = caller.workers if caller.role == "worker" else None

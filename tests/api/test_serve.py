@@ -144,6 +144,33 @@ def test_a_claim_that_waits_is_answered_when_the_service_stops(serve: Any) -> No
     assert b'"claims":[]' in answer
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/v1/runs/{}?until=settled&wait_s=50", b"200 OK", b'"state":"queued"'),
+        ("/v1/runs/{}?min_position=1000000", b"503", b'"code":"stopping"'),
+        ("/v1/runs?min_position=1000000", b"503", b'"code":"stopping"'),
+    ],
+)
+def test_a_read_that_waits_is_answered_as_soon_as_the_service_stops(
+    serve: Any, path: str, status: bytes, said: bytes
+) -> None:
+    process = serve(JACKLINE_DRAIN_S="60")
+    with process.ready() as http, socket.create_connection((http.base_url.host, http.base_url.port)) as line:
+        run_id = http.post("/v1/runs", json={}).json()["run_id"]
+        head = f"GET {path.format(run_id)} HTTP/1.1\r\nHost: x\r\nAuthorization: {http.headers['authorization']}\r\n"
+        line.sendall(f"{head}\r\n".encode())
+        for _ in range(3):
+            http.get("/livez")
+        code = process.stopped()
+        answer = line.recv(65_536)
+
+    assert 0 == code
+    assert status in answer.partition(b"\r\n")[0]
+    assert said in answer
+    assert "Traceback" not in process.words
+
+
 def test_a_client_that_stalls_in_the_middle_of_a_request_does_not_hold_up_the_end(serve: Any) -> None:
     process = serve(JACKLINE_DRAIN_S="0.5")
     with process.ready() as http, socket.create_connection((http.base_url.host, http.base_url.port)) as line:
