@@ -208,8 +208,9 @@ def test_what_was_settled_while_its_leader_was_away_is_shown_to_it(stage: Stage,
     assert "begun\n" == attached.output
 
 
+@pytest.mark.parametrize("end", [Service.kill, Service.stop])
 def test_a_run_and_its_leader_outlast_a_restart_of_the_service(
-    own_service: Service, worker: Callable[..., WorkerProcess], tmp_path: Path
+    own_service: Service, worker: Callable[..., WorkerProcess], tmp_path: Path, end: Callable[[Service], object]
 ) -> None:
     own_service.settings.update(SETTINGS)
     own_service.start()
@@ -218,7 +219,7 @@ def test_a_run_and_its_leader_outlast_a_restart_of_the_service(
         stage = Stage(own_service, client, tmp_path, "")
         led = stage.run(PATIENT)
         run_id = led.run_id()
-        own_service.kill()
+        end(own_service)
         own_service.start()
         run = client.wait(run_id, BEYOND_S)
         stage.over.touch()

@@ -1,6 +1,7 @@
 """The SDK's operations against a real service."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -287,6 +288,28 @@ def test_following_goes_on_across_a_restart_of_the_service_and_misses_nothing(ow
 
     assert recorded[: len(seen)] == seen
     assert len(seen) >= len(recorded) - 1
+
+
+def test_output_is_followed_across_an_orderly_restart_of_the_service(own_service: Service) -> None:
+    own_service.start()
+    seen: list[str] = []
+    with own_service.client() as client, own_service.client() as other, ThreadPoolExecutor(1) as pool:
+
+        def follow(run_id: str) -> None:
+            for chunk in other.output(run_id):
+                seen.append(chunk.data)
+
+        lease = held(client, "q")
+        client.send_output(lease, 1, "before ")
+        following = pool.submit(follow, lease.run_id)
+        until(lambda: seen, what="the first piece is seen")
+        stopped = own_service.stop()
+        own_service.start()
+        client.send_output(lease, 2, "after")
+        client.close(lease, "succeeded")
+        following.result(timeout=30)
+
+    assert (0, ["before ", "after"]) == (stopped, seen)
 
 
 def test_a_stale_fence_is_refused_in_both_clients_alike(client: Client, queue: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Unpack
 from urllib.parse import quote
 
+from jackline._async.pause import pause
 from jackline._async.streams import AsyncEventStream
 from jackline._async.transport import Ask, AsyncTransport
 from jackline.decode import decode, decode_list
@@ -116,9 +117,18 @@ class AsyncRuns:
     async def output(self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW) -> AsyncIterator[Chunk]:
         """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`."""
         stream = AsyncEventStream(self.transport, run_path(run_id, "output"), {}, after)
-        async for frame in stream.frames(retry, endless=False):
-            if frame.name == "output":
-                yield decode(Chunk, json_of(frame.data))
+        while True:
+            async for frame in stream.frames(retry, endless=False):
+                if frame.name == "output":
+                    yield decode(Chunk, json_of(frame.data))
+            # An orderly end is the run's, or that of a service which stops: only the run's state tells which.
+            reply = await self.transport.ask(Ask("GET", run_path(run_id)), retry)
+            if decode(Run, reply.body).settled:
+                break
+            await pause(self.transport.clock.jitter(retry.first_s))
+        # It may have settled since the stream ended, and have written more before.
+        async for chunk in self.output_so_far(run_id, after=stream.last_id):
+            yield chunk
 
     async def output_so_far(self, run_id: str, *, after: str | None = None) -> AsyncIterator[Chunk]:
         """The output that is there now, of all attempts, in order."""

@@ -2,7 +2,8 @@
 
 A broken stream is opened again after a jittered pause, from the last event that was delivered, so that nothing is
 missed and nothing comes twice. A refusal ends it. An orderly end by the service is an end, unless the caller asked to
-follow on.
+follow on; a caller that finds it came too early goes on where it was. Patience counts from the last line that was
+heard, comments among them: a stream on which nothing happened for an hour was not out of reach for an hour.
 """
 
 from collections.abc import AsyncIterator
@@ -25,6 +26,11 @@ class AsyncEventStream:
         self._params = params
         self._parser = EventParser(last_id)
 
+    @property
+    def last_id(self) -> str | None:
+        """The id of the last event that was delivered."""
+        return self._parser.last_id
+
     async def frames(self, retry: Retry, *, endless: bool) -> AsyncIterator[Event]:
         """Every event; with `endless`, an orderly end is followed by another connection."""
         patience = Patience.start(retry, self._transport.clock)
@@ -33,11 +39,12 @@ class AsyncEventStream:
             try:
                 async with self._transport.lines(self._path, self._params, self._parser.last_id) as lines:
                     async for line in lines:
+                        patience = Patience.start(retry, self._transport.clock)
                         event = self._parser.feed(line)
                         if event is not None:
-                            patience = Patience.start(retry, self._transport.clock)
                             yield event
                 if not endless:
+                    self._parser.cut()
                     return
             except (Problem, Unknown) as error:
                 after_s = wire.repeat_after_s(error)

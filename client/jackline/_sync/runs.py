@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
 from urllib.parse import quote
 
+from jackline._sync.pause import pause
 from jackline._sync.streams import EventStream
 from jackline._sync.transport import Ask, Transport
 from jackline.decode import decode, decode_list
@@ -114,9 +115,17 @@ class Runs:
     def output(self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW) -> Iterator[Chunk]:
         """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`."""
         stream = EventStream(self.transport, run_path(run_id, "output"), {}, after)
-        for frame in stream.frames(retry, endless=False):
-            if frame.name == "output":
-                yield decode(Chunk, json_of(frame.data))
+        while True:
+            for frame in stream.frames(retry, endless=False):
+                if frame.name == "output":
+                    yield decode(Chunk, json_of(frame.data))
+            # An orderly end is the run's, or that of a service which stops: only the run's state tells which.
+            reply = self.transport.ask(Ask("GET", run_path(run_id)), retry)
+            if decode(Run, reply.body).settled:
+                break
+            pause(self.transport.clock.jitter(retry.first_s))
+        # It may have settled since the stream ended, and have written more before.
+        yield from self.output_so_far(run_id, after=stream.last_id)
 
     def output_so_far(self, run_id: str, *, after: str | None = None) -> Iterator[Chunk]:
         """The output that is there now, of all attempts, in order."""
