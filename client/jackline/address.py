@@ -5,10 +5,14 @@ alone), or be found in the data dir that the service itself writes: `server.url`
 `JACKLINE_DATA_DIR`, else `~/.local/share/jackline` (`XDG_DATA_HOME` is honoured). Without any of them the service is
 looked for at http://127.0.0.1:8321.
 
+A key is letters, digits and a few signs between them; blanks and line ends around it are not part of it.
+
 Failure: a file that is named but cannot be read is an error with its path; one that is only looked for may be absent.
+A key that cannot be one is refused by where it came from, and never shown: it may be a good one with a slip in it.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +21,7 @@ from urllib.parse import urlsplit
 from jackline.errors import JacklineError
 
 DEFAULT_URL = "http://127.0.0.1:8321"
+KEY = re.compile(r"[A-Za-z0-9._~+/=-]+")  # what a bearer header may carry
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -56,7 +61,7 @@ def find(
     # A data dir that was named speaks for itself; one that was only assumed gives way to the environment.
     named = data_dir is not None
     found_url = url or (None if named else environ.get("JACKLINE_URL")) or _read(place / "server.url")
-    found_key = key or (None if named else _key_of(environ)) or _read(place / "admin.key")
+    found_key = _key_said(key, "given") or (None if named else _key_of(environ)) or _key_in(place / "admin.key")
     return Address(
         _checked(found_url or environ.get("JACKLINE_URL") or DEFAULT_URL),
         found_key or _key_of(environ),
@@ -64,20 +69,33 @@ def find(
 
 
 def _key_of(environ: Mapping[str, str]) -> str | None:
-    if key := environ.get("JACKLINE_KEY"):
+    if key := _key_said(environ.get("JACKLINE_KEY"), "in JACKLINE_KEY"):
         return key
     if path := environ.get("JACKLINE_KEY_FILE"):
         try:
-            return Path(path).read_text(encoding="utf-8").strip()
+            return _key_said(Path(path).read_text(encoding="utf-8", errors="replace"), f"in {path}")
         except OSError as error:
             msg = f"the key file {path} cannot be read: {error.strerror}"
             raise Misplaced(msg) from error
     return None
 
 
+def _key_in(path: Path) -> str | None:
+    return _key_said(_read(path), f"in {path}")
+
+
+def _key_said(text: str | None, where: str) -> str | None:
+    """The key in a text, without what surrounds it; None when there is nothing."""
+    key = (text or "").strip()
+    if key and not KEY.fullmatch(key):
+        msg = f"the key {where} holds a character that no key has (it is not shown here); copy it again"
+        raise Misplaced(msg)
+    return key or None
+
+
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8").strip() or None
+        return path.read_text(encoding="utf-8", errors="replace").strip() or None
     except FileNotFoundError:
         return None
     except OSError as error:

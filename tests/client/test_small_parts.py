@@ -127,6 +127,27 @@ def test_a_key_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
         find(environ={**environ, "JACKLINE_KEY_FILE": str(tmp_path / "missing")})
 
 
+@pytest.mark.parametrize("around", ["\n", " ", "\r\n"])
+def test_what_surrounds_a_key_is_not_part_of_it(around: str, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"k{around}")
+    home = {"HOME": str(tmp_path)}
+    said = [{"JACKLINE_KEY": f"{around}k{around}"}, {"JACKLINE_KEY_FILE": str(tmp_path / "key")}]
+
+    assert ["k", "k"] == [find(environ=home | one).key for one in said]
+    assert "k" == find(key=f"k{around}", environ=home).key
+
+
+@pytest.mark.parametrize("key", ["secret\nsecret", "secr\u00e9t-secret", "secret secret", "secret\x00"])
+def test_a_key_that_cannot_be_one_is_refused_and_not_shown(key: str, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(key.encode("latin-1"))
+    home = {"HOME": str(tmp_path)}
+    for environ in ({"JACKLINE_KEY": key}, {"JACKLINE_KEY_FILE": str(tmp_path / "key")}):
+        with pytest.raises(Misplaced, match="not shown") as refused:
+            find(environ=home | environ)
+        assert "secr" not in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
 def test_without_anything_the_service_is_looked_for_at_its_default(tmp_path: Path) -> None:
     assert (DEFAULT_URL, None) == (find(environ={"HOME": str(tmp_path)}).url, find(environ={"HOME": str(tmp_path)}).key)
 
