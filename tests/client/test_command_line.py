@@ -72,6 +72,14 @@ def test_a_cancelled_run_is_told_by_its_exit_code(say: Say, hand: WorkerProcess)
     assert (20, True) == (said.returncode, "cancelled" in said.stdout)
 
 
+def test_a_run_that_goes_on_after_the_wait_is_not_called_failed(say: Say, client: Client) -> None:
+    run_id = client.submit(queue="nobody").run_id
+    said = say("show", run_id, "--wait", "0.2")
+
+    assert 7 == said.returncode
+    assert "has not ended within 0.2 s: it is queued" in one_line(said)
+
+
 def test_options_after_the_first_word_of_the_command_are_the_commands(say: Say) -> None:
     run_id = say("submit", "--queue", "nobody", "ls", "-la", "--json").stdout.strip()
     payload = json.loads(say("show", run_id, "--json").stdout)["payload"]

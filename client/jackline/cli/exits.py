@@ -7,6 +7,7 @@
     4    unknown: nobody answered, and what was asked may or may not have happened
     5    no such run, worker, queue or key
     6    the key is missing, not known, or may not do this
+    7    still going: the wait was over before the run was (`show --wait`)
     10   effect: existing (it was done before; its outcome is printed)
     11   effect: mismatch (same key, another payload)
     12   effect: ambiguous (somebody started it and nobody knows)
@@ -31,6 +32,7 @@ REFUSED: Final = 3
 UNKNOWN: Final = 4
 NOT_FOUND: Final = 5
 NOT_ALLOWED: Final = 6
+GOING: Final = 7
 EFFECT: Final = {"claimed": 0, "existing": 10, "mismatch": 11, "ambiguous": 12}
 OUTCOME: Final = {"succeeded": DONE, "failed": FAILED, "cancelled": 20, "aborted": 21, "lost": 22}
 BUG: Final = 70

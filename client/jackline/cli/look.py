@@ -7,7 +7,7 @@ import typer
 
 from jackline._sync.client import Client
 from jackline.cli import show
-from jackline.cli.exits import OUTCOME
+from jackline.cli.exits import DONE, FAILED, GOING, OUTCOME, complain
 from jackline.cli.following import follow_output, print_chunk
 from jackline.cli.place import Place, run_async, verb
 from jackline.models import Fact, RunFilter
@@ -51,7 +51,7 @@ def show_run(
     run_id: RunId,
     wait: Annotated[float | None, typer.Option("--wait", metavar="SECONDS", help="Wait for its end.")] = None,
 ) -> int:
-    """Show one run; with --wait, exit as it did."""
+    """Show one run; with --wait, exit as it did, or with 7 when it has not ended in time."""
     with place.client() as client:
         if wait is None:
             run = client.run(run_id)
@@ -62,7 +62,12 @@ def show_run(
         show.print_json(run)
     else:
         show.one_run(run)
-    return 0 if wait is None else OUTCOME.get(run.state, 1)
+    if wait is None:
+        return DONE
+    if not run.settled:
+        complain(f"run {run.run_id} has not ended within {wait:g} s: it is {run.state}", "wait longer, or ask `why`")
+        return GOING
+    return OUTCOME.get(run.state, FAILED)
 
 
 def why(place: Place, run_id: RunId) -> None:
