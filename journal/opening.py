@@ -2,7 +2,8 @@
 
 A data directory holds ``journal.lock`` and ``journal.sqlite3`` (with SQLite's log beside it while it is in use). A new
 file is made under another name and moved into place, so a journal that exists is never half made, and an empty file in
-its place is damage and not a beginning.
+its place is damage and not a beginning. Neither is a directory without a journal whose keys or read models say that
+there was one: an empty journal there would hand out runs and fences that were given before.
 
 Checked, in this order: the directory and its lock; that the file is a database, is ours, is whole, and is not newer
 than this version; SQLite's own ``quick_check``, for files up to ``QUICK_CHECK_MAX_BYTES``; the hash chain of the last
@@ -43,10 +44,28 @@ SOUND_SQLITE = (3, 51, 3)
 _NEEDED_BYTES = 256 * 1024
 """Below this an input/output error of SQLite is taken for a full disk: its shared memory alone needs 32 KiB."""
 
+KEYS_NAME, READ_MODELS_NAME = "keys.sqlite3", "projections.sqlite3"
+"""What else a data directory holds once it was served; both are first made after the journal was."""
+
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 
 log = logging.getLogger(__name__)
+
+
+class JournalMissing(JournalError):
+    """The data directory was served before, and its journal is not there."""
+
+    code = "journal_missing"
+
+    def __init__(self, path: str, sign: str) -> None:
+        super().__init__(
+            f"{path} is missing, and {sign} beside it shows that there was one",
+            f"restore the journal, or move {KEYS_NAME} and {READ_MODELS_NAME} away to begin anew, "
+            "or give another --data-dir",
+            path=path,
+            sign=sign,
+        )
 
 
 def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps: Steps = UPGRADES) -> SQLiteJournal:
@@ -54,7 +73,7 @@ def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps:
 
     Raises:
         DataDirBusy, DataDirUnusable, StorageFull: about the directory.
-        NotAJournal, JournalDamaged, SchemaTooNew, NotDurable: about the file.
+        NotAJournal, JournalDamaged, JournalMissing, SchemaTooNew, NotDurable: about the file.
         UnknownTopic: its last facts were written by a version that knew more.
     """
     lock = DirLock(data_dir)
@@ -62,6 +81,7 @@ def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps:
     try:
         with _said_plainly(path):
             if not _exists(path):
+                _require_fresh(path)
                 _make(path, mint)
             _check_size(path)
             _check_inside(path, steps)
@@ -133,6 +153,24 @@ def _exists(path: Path) -> bool:
     if log_file.exists() and log_file.stat().st_size:
         raise JournalDamaged(str(path), f"it is missing, and {log_file.name} beside it holds facts")
     return False
+
+
+def _require_fresh(path: Path) -> None:
+    """Nothing, when nothing beside the missing journal says that there was one; a key written to a file does not."""
+    if path.with_name(KEYS_NAME).exists():
+        raise JournalMissing(str(path), KEYS_NAME)
+    read_models = path.with_name(READ_MODELS_NAME)
+    if read_models.exists() and _was_folded(read_models):
+        raise JournalMissing(str(path), READ_MODELS_NAME)
+
+
+def _was_folded(read_models: Path) -> bool:
+    """Whether the read models hold any fact; a file that cannot be read says nothing here, and is named later."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{read_models.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM tracking WHERE position > 0").fetchone() is not None
+    except sqlite3.Error:
+        return False
 
 
 def _make(path: Path, mint: Callable[[], str]) -> None:

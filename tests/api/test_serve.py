@@ -254,6 +254,28 @@ def test_a_foreign_file_in_the_journals_place_is_left_alone(serve: Any, data_dir
     assert not (journal.parent / "admin.key").exists()
 
 
+@pytest.mark.parametrize("sign", ["keys.sqlite3", "projections.sqlite3"])
+def test_a_journal_that_is_gone_is_missed_and_not_begun_anew(serve: Any, sign: str) -> None:
+    process = serve()
+    with process.ready() as http:
+        position = int(http.post("/v1/runs", json={}).headers["jackline-position"])
+        http.get("/v1/runs", params={"min_position": position})
+    process.stopped()
+    journal = process.data_dir / "journal.sqlite3"
+    for other in {"journal.sqlite3", "keys.sqlite3", "projections.sqlite3"} - {sign}:
+        (process.data_dir / other).unlink()
+
+    code, line = serve().refused()
+    missed = not journal.exists()
+    (process.data_dir / sign).unlink()
+    with serve().ready() as http:
+        anew = http.get("/v1/runs").json()["items"]
+
+    assert (1, True, []) == (code, missed, anew)
+    assert f"{journal} is missing, and {sign} beside it" in line
+    assert "restore the journal" in line
+
+
 def test_a_journal_that_was_cut_off_is_damaged_and_verify_says_so_too(
     serve: Any, data_dir: Path, jackline_script: Path
 ) -> None:
