@@ -6,7 +6,8 @@ of that size needs no slow hash), the role, the ids it may act as, and its end; 
 
 ``DIR/keys.sqlite3`` and ``DIR/admin.key`` are readable by their owner alone. The first start, and any start that finds
 no key at all, makes an admin key and writes it to ``DIR/admin.key``. A revocation is effective at once: every check
-asks the table in memory, which this process alone changes, and open streams of the key are ended.
+asks the table in memory, which this process alone changes, and open streams of the key are ended. The last admin key
+that is live cannot be revoked: nobody could make another.
 
 A key that is expired, revoked or unknown opens nothing, and costs its holder the same time.
 """
@@ -24,7 +25,7 @@ from typing import Any
 import msgspec
 
 from api.clock import ALPHABET, new_secret
-from api.problems import KeyUnknown
+from api.problems import KeyUnknown, LastAdminKey
 from commands.desk import Caller, Role
 
 PREFIX = "jlk"
@@ -157,16 +158,23 @@ class KeyRing:
 
         Raises:
             KeyUnknown: there is none with this id.
+            LastAdminKey: it is the only admin key that opens anything.
         """
         entry = self._entries.get(key_id)
         if entry is None:
             raise KeyUnknown(key_id)
+        if self._live_admins(now) == {key_id}:
+            raise LastAdminKey(key_id)
         if entry.key.revoked_at is None:
             with self._file:
                 self._file.execute("UPDATE keys SET revoked_at = ? WHERE key_id = ?", (now.isoformat(), key_id))
             self._hold(msgspec.structs.replace(entry.key, revoked_at=now), entry.digest)
             self.on_revoked(key_id)
         return self._entries[key_id].key
+
+    def _live_admins(self, now: datetime) -> set[str]:
+        keys = (entry.key for entry in self._entries.values())
+        return {key.key_id for key in keys if key.role == "admin" and self.is_live(key, now)}
 
     def all(self) -> Sequence[Key]:
         """Every key that was ever made, the oldest first."""

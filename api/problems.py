@@ -27,6 +27,7 @@ STATUS: Mapping[str, int] = {
     "not_allowed": 403,
     "not_found": 404,
     "key_unknown": 404,
+    "last_admin_key": 409,
     "method_not_allowed": 405,
     "too_many_streams": 503,
     "booting": 503,
@@ -175,6 +176,15 @@ class KeyUnknown(Refusal):
 
     def __init__(self, key_id: str) -> None:
         super().__init__(f"no key has the id {key_id!r}", key_id=key_id)
+
+
+class LastAdminKey(Refusal):
+    """No other admin key opens anything; without this one nobody could make or revoke a key."""
+
+    code = "last_admin_key"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"{key_id!r} is the last live admin key: create another admin key first", key_id=key_id)
 
 
 class TooManyStreams(Refusal):

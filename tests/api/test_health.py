@@ -146,6 +146,18 @@ async def test_a_revoked_key_is_refused_at_once(service: Service) -> None:
     assert "key_unknown" == (await service.refused("DELETE", "/v1/keys/nokeyhas"))["code"]
 
 
+async def test_the_last_admin_key_is_revoked_only_once_there_is_another(service: Service) -> None:
+    (first,) = (await service.ok("GET", "/v1/keys"))["items"]
+    refusal = await service.refused("DELETE", f"/v1/keys/{first['key_id']}")
+    made = await service.ok("POST", "/v1/keys", {"name": "second", "role": "admin"})
+    revoked = await service.ask("DELETE", f"/v1/keys/{first['key_id']}", key=made["key"])
+
+    assert (409, "last_admin_key", first["key_id"]) == (refusal["status"], refusal["code"], refusal["key_id"])
+    assert "create another admin key first" in refusal["detail"]
+    assert 204 == revoked.status_code
+    assert 200 == (await service.ask("GET", "/v1/keys", key=made["key"])).status_code
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 from api.admission import TICKET_S, Tickets
 from api.keys import KeyRing, Wanted, check_of, first_admin_key
-from api.problems import KeyUnknown
+from api.problems import KeyUnknown, LastAdminKey
 from domain.values import Moment
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -119,6 +119,16 @@ def test_a_revoked_key_opens_nothing_from_then_on_also_after_a_restart(ring: Key
 def test_revoking_a_key_that_does_not_exist_is_refused(ring: KeyRing) -> None:
     with pytest.raises(KeyUnknown):
         ring.revoke("nokeyhas", NOON)
+
+
+def test_an_admin_key_that_opens_nothing_any_more_does_not_stand_in_for_the_last(ring: KeyRing) -> None:
+    keys = [ring.make(Wanted(name="admin", role="admin", not_after=end), "admin", NOON)[0] for end in (None, NOON)]
+
+    with pytest.raises(LastAdminKey):
+        ring.revoke(keys[0].key_id, NOON)
+
+    assert NOON == ring.revoke(keys[1].key_id, NOON).revoked_at
+    assert ring.is_live(keys[0], NOON)
 
 
 def test_two_keys_of_one_principal_may_live_at_once_so_that_they_can_be_changed(ring: KeyRing) -> None:
