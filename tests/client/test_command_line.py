@@ -3,7 +3,7 @@
 import json
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,10 @@ def hand(shared: Service) -> Iterator[WorkerProcess]:
 
 @pytest.fixture
 def say(shared: Service) -> Say:
-    def said(*words: str, data_dir: Path = shared.data_dir, **options: Any) -> Said:
-        environment = bare_environment() | {"JACKLINE_DATA_DIR": str(data_dir), "COLUMNS": "200"}
+    def said(
+        *words: str, data_dir: Path = shared.data_dir, env: Mapping[str, str] | None = None, **options: Any
+    ) -> Said:
+        environment = env or bare_environment() | {"JACKLINE_DATA_DIR": str(data_dir), "COLUMNS": "200"}
         command = [str(shared.script), *words]
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=60, check=False, **options
@@ -218,6 +220,29 @@ def test_an_error_is_one_line_with_its_values_and_a_documented_exit_code(
 
     assert code == said.returncode, said.stderr
     assert says in one_line(said)
+
+
+def test_what_is_not_there_is_not_looked_for_among_the_runs(say: Say, client: Client, queue: str) -> None:
+    client.register_worker("ledger", slots=9)
+    run_id = client.submit(queue=queue).run_id
+    fence = client.claim("ledger", [queue])[0].fence
+    inside = bare_environment() | {"JACKLINE_RUN_ID": run_id, "JACKLINE_FENCE": str(fence)}
+    inside |= {"JACKLINE_URL": client.url, "JACKLINE_KEY": str(client.transport.address.key)}
+    key, effect = say("keys", "revoke", "nope"), say("effect", "complete", "nosuch", env=inside)
+    run = say("show", "nope")
+
+    assert [5, 5, 5] == [one.returncode for one in (key, effect, run)]
+    assert "`jackline keys list`" in one_line(key)
+    assert "claim it first" in one_line(effect)
+    assert "`jackline ls`" in one_line(run)
+    assert "`jackline ls`" not in key.stderr + effect.stderr
+
+
+def test_without_a_key_it_is_told_where_one_was_looked_for(say: Say, tmp_path: Path) -> None:
+    said = say("ls", data_dir=tmp_path)
+
+    assert 6 == said.returncode
+    assert f"JACKLINE_KEY_FILE, and there is no {tmp_path}/admin.key" in one_line(said)
 
 
 def test_nobody_at_the_door_is_unknown_and_not_a_no(say: Say) -> None:

@@ -51,12 +51,15 @@ REMEDIES: Final = {
     "timeout_unknown": "`jackline facts RUN` shows the run's timeouts",
     "timeout_answered": "nothing more is to be answered; `jackline why RUN` shows which clocks run now",
     "idempotency_mismatch": "use another idempotency key for another request",
+    "run_unknown": "`jackline ls` lists the runs",
+    "key_unknown": "`jackline keys list` lists the keys",
+    "effect_unknown": "claim it first: `jackline effect claim KEY`",
     "outcome_unknown": "ask again under the same idempotency key",
 }
 BY_KIND: Final[tuple[tuple[type[JacklineError], int, str], ...]] = (
     (Unauthorised, NOT_ALLOWED, "give a key with --key, JACKLINE_KEY, or --data-dir of the service"),
     (Forbidden, NOT_ALLOWED, "use a key whose role allows it"),
-    (NotFound, NOT_FOUND, "`jackline ls` lists the runs"),
+    (NotFound, NOT_FOUND, ""),
     (FenceLost, REFUSED, REMEDIES["fence_lost"]),
     (Unknown, UNKNOWN, "is the service running? `jackline doctor` looks into it"),
     (Garbled, UNKNOWN, "is that really a Jackline service, of this version? `jackline doctor` looks into it"),

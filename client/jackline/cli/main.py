@@ -38,7 +38,8 @@ SERVER_VERBS = {
 HELP = "Supervise long-running runs: they survive the death of the worker that executes them."
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 4 no answer, 5 not found, 6 not allowed, "
-    "7 still going, 10-12 effect existing, mismatch, ambiguous, 20-22 run cancelled, aborted, lost, 129, 130, 143 left before the end."
+    "7 still going, 10-12 effect existing, mismatch, ambiguous, "
+    "20-22 run cancelled, aborted, lost, 129, 130, 143 left before the end."
 )
 
 

@@ -8,6 +8,7 @@ import asyncio
 import dataclasses
 import functools
 import inspect
+import os
 import typing
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ import typer
 
 from jackline._async.client import AsyncClient
 from jackline._sync.client import Client
+from jackline.address import default_data_dir, find
+from jackline.cli.exits import NOT_ALLOWED, Fault
 from jackline.retrying import Retry
 
 INTERACTIVE = Retry(patience_s=3.0)
@@ -39,11 +42,20 @@ class Place:
 
     def client(self, retry: Retry = INTERACTIVE) -> Client:
         """A blocking client."""
+        self._require_key()
         return Client(self.url, self.key, data_dir=self.data_dir, retry=retry)
 
     def async_client(self, retry: Retry = INTERACTIVE) -> AsyncClient:
         """An asynchronous client."""
+        self._require_key()
         return AsyncClient(self.url, self.key, data_dir=self.data_dir, retry=retry)
+
+    def _require_key(self) -> None:
+        address = find(self.url, self.key, self.data_dir)
+        if address.key is None:
+            path = (self.data_dir or default_data_dir(os.environ)) / "admin.key"
+            msg = f"no key for {address.url}: none in --key, JACKLINE_KEY or JACKLINE_KEY_FILE, and there is no {path}"
+            raise Fault(msg, "name the service's --data-dir, or start it here: `jackline serve`", NOT_ALLOWED)
 
 
 def option_classes() -> tuple[type[Any], ...]:
