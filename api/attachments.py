@@ -129,7 +129,6 @@ def told(desk: Desk, run_id: str, worker_id: str) -> Shown | None:
 def _held(desk: Desk, run: Run, lease: Held) -> Shown:
     now, mark = desk.clock(), desk.evidence.leases.get(run.run_id)
     left_s = lease.ttl_s if mark is None else max(0.0, round(mark.deadline - now.mono, 3))
-    slice_s = None if lease.slice_ends_at is None else max(0.0, (lease.slice_ends_at - now.wall).total_seconds())
     worker = desk.journal.streams.load(worker_stream(run.submission.tenant, lease.worker))
     return _shown(
         run.run_id,
@@ -139,7 +138,7 @@ def _held(desk: Desk, run: Run, lease: Held) -> Shown:
         holder=lease.worker,
         reason="slice_ended" if lease.sliced else None,
         ttl_s=left_s,
-        slice_ends_in_s=slice_s,
+        slice_ends_in_s=desk.live.slice_left_s(run.run_id, now),
         instructions=instructions(run, lease, worker) if isinstance(worker, Registered) else [],
     )
 

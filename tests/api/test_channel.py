@@ -4,6 +4,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from api import channel
-from tests.api.service import Service, listening
+from api.clock import system_clock
+from domain.values import Moment
+from tests.api.service import Service, listening, running
 from tests.waiting import eventually
 
 TOPIC = "worker.detached.v1"
@@ -101,6 +105,23 @@ async def test_what_is_wanted_of_a_holder_is_pushed_at_once_and_does_not_renew(w
     )
     assert lease["ttl_s"] < 60
     assert 0 == workers.service.node.desk.evidence.leases.get(run_id).renewals  # type: ignore[union-attr]
+
+
+async def test_a_wall_clock_that_was_set_forward_ends_no_slice_that_is_pushed(data_dir: Path) -> None:
+    ahead = timedelta()
+
+    def clock() -> Moment:
+        now = system_clock()
+        return Moment(now.wall + ahead, now.mono)
+
+    async with running(data_dir, clock) as service, listening(service) as url:
+        run_id = await service.held(policy={"max_hold_s": 3600})
+        async with Workers(service, url)() as socket:
+            ahead = timedelta(hours=2)
+            await service.ok("POST", f"/v1/runs/{run_id}/cancel", {})
+            pushed = await Worker(socket).hear()
+
+    assert 3500 < pushed["leases"][0]["slice_ends_in_s"] <= 3600
 
 
 async def test_an_answer_and_a_drain_are_pushed_to_the_holder(workers: Workers) -> None:
