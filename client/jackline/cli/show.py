@@ -8,11 +8,11 @@ visible, so that a run cannot write on the terminal of whoever looks at a table.
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +31,10 @@ COLOURS = {
 # What a fact says that everybody who looks at one run knows, or that `--json` is for.
 UNTOLD = frozenset({"run_id", "tenant", "policy", "work", "body_digest", "payload_digest"})
 WIDE = 200  # columns when nobody's terminal says how many there are
+SHORTEST = 5  # characters that are left of what is cut
+GAP = 2  # columns between two columns
+SPARED = ("queue", "attempt", "fence")  # what a listing of runs does without when it is narrow
+SHORTENED = ("name", "owner")  # and what it cuts then, so that ids, states and instants stay whole
 
 out = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -99,14 +103,28 @@ def state(name: str) -> Text:
     return Text(name, style=COLOURS.get(name, "magenta"))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; the first column is never cut, because it is what one copies."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: bool = False) -> None:
+    """Print a table; the first column is never cut, because it is what one copies. `whole`: a row is one line."""
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
-        grid.add_column(column, no_wrap=index == 0, overflow="fold")
+        if index == 0:
+            grid.add_column(column, no_wrap=True, overflow="fold")
+        else:
+            grid.add_column(column, no_wrap=whole, overflow="ellipsis" if whole else "fold")
     for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else Text(safe(str(cell))) for cell in row))
-    out.print(grid)
+        grid.add_row(*map(_cell, row))
+    put(grid)
+
+
+def put(shown: RenderableType) -> None:
+    """Print to standard output; what goes to a file or a pipe is not filled up with blanks."""
+    if out.is_terminal:
+        out.print(shown)
+        return
+    with out.capture() as captured:
+        out.print(shown)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
 
 
 def fields(pairs: Iterable[tuple[str, Any]]) -> None:
@@ -117,25 +135,53 @@ def fields(pairs: Iterable[tuple[str, Any]]) -> None:
     for name, value in pairs:
         if value not in (None, "", [], {}):
             grid.add_row(name, value if isinstance(value, Text) else Text(brief(value, 2000)))
-    out.print(grid)
+    put(grid)
 
 
 def runs(items: Sequence[Run]) -> None:
-    """A listing of runs."""
-    rows = (
-        (
-            run.run_id,
-            run.name or "",
-            run.queue,
-            state(run.state),
-            run.attempt,
-            run.fence,
-            run.owner or "",
-            moment(run.submitted_at),
-        )
-        for run in items
-    )
-    table(("run", "name", "queue", "state", "attempt", "fence", "owner", "submitted"), rows)
+    """A listing of runs, a line each; a narrow terminal is told less, and nothing of it broken."""
+    columns: dict[str, Callable[[Run], Any]] = {
+        "run": lambda run: run.run_id,
+        "name": lambda run: run.name or "",
+        "queue": lambda run: run.queue,
+        "state": lambda run: state(run.state),
+        "attempt": lambda run: run.attempt,
+        "fence": lambda run: run.fence,
+        "owner": lambda run: run.owner or "",
+        "submitted": lambda run: moment(run.submitted_at),
+    }
+    names = list(columns)
+    if _wide(names, rows := [[_cell(cell(run)) for cell in columns.values()] for run in items]) > out.width:
+        names = [name for name in names if name not in SPARED]
+        rows = [[_cell(columns[name](run)) for name in names] for run in items]
+        _shorten(names, rows)
+    table(names, rows, whole=True)
+
+
+def _cell(value: Any) -> Text:
+    return value if isinstance(value, Text) else Text(safe(str(value)))
+
+
+def _width(name: str, cells: Iterable[Text]) -> int:
+    return max([len(name), *(cell.cell_len for cell in cells)])
+
+
+def _wide(names: Sequence[str], rows: Sequence[Sequence[Text]]) -> int:
+    widths = [_width(name, (row[index] for row in rows)) for index, name in enumerate(names)]
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _shorten(names: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+    """Cut the longest of what may be cut until the listing fits, or nothing is left to cut."""
+    over = _wide(names, rows) - out.width
+    places = [names.index(name) for name in SHORTENED]
+    widths = {place: _width(names[place], (row[place] for row in rows)) for place in places}
+    while over > 0 and max(widths.values()) > SHORTEST:
+        widths[max(places, key=widths.__getitem__)] -= 1
+        over -= 1
+    for row in rows:
+        for place in places:
+            row[place].truncate(widths[place], overflow="ellipsis")
 
 
 def one_run(run: Run) -> None:
