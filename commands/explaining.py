@@ -11,6 +11,7 @@ from domain.values import Moment
 from domain.worker import Registered, Worker, worker_stream
 from journal.mapper import Recorded
 from projections.live.cards import Card, QueueKey
+from projections.outlook import Blocked
 from projections.why import Case, Clock, why
 
 FACTS_MAX = 10_000
@@ -60,39 +61,48 @@ def _facts(desk: Desk, run_id: str) -> list[Recorded]:
     return list(kept) if kept[0] is facts[0] else [facts[0], *kept]
 
 
-def blocked(desk: Desk, standing: Standing, now: Moment) -> str | None:
-    """What keeps a queued, due run from being granted, in a few words; None when nothing does."""
+def blocked(desk: Desk, standing: Standing, now: Moment) -> Blocked | None:
+    """What keeps a queued, due run from being granted, and what would change that; None when nothing does."""
     card, phase = desk.live.cards.get(standing.run_id), standing.known.phase
     if card is None or not isinstance(phase, Queued) or standing.state != "queued" or phase.due_at > now.wall:
         return None
     return _limit(desk, card) or _workers(desk, card) or _ahead(desk, card)
 
 
-def _limit(desk: Desk, card: Card) -> str | None:
+def _limit(desk: Desk, card: Card) -> Blocked | None:
     limits, queue = desk.live.limits, card.queue[1]
     most, per_key = limits.of_queue(card.queue)
+    until = "one of these leases ends or the limit is raised"
     if most is not None and limits.queue_count(card.queue) >= most:
-        return f"queue {queue!r} has reached its limit of {most} leases"
+        return Blocked(f"queue {queue!r} has reached its limit of {_leases(most)}", until)
     if card.key is not None and limits.key_full(card.key):
-        return f"concurrency key {card.key[2]!r} has reached its limit of {per_key} leases in queue {queue!r}"
+        because = f"concurrency key {card.key[2]!r} has reached its limit of {_leases(per_key)} in queue {queue!r}"
+        return Blocked(because, until)
     if limits.queue_full(card.queue):
-        return f"tenant {card.queue[0]!r} has reached its limit of {limits.tenant_max} leases"
+        return Blocked(f"tenant {card.queue[0]!r} has reached its limit of {_leases(limits.tenant_max)}", until)
     return None
 
 
-def _workers(desk: Desk, card: Card) -> str | None:
+def _leases(count: int | None) -> str:
+    return "1 lease" if count == 1 else f"{count} leases"
+
+
+def _workers(desk: Desk, card: Card) -> Blocked | None:
     tenant = card.queue[0]
     known = [desk.journal.streams.load(worker_stream(*worker)) for worker in desk.live.workers if worker[0] == tenant]
     if not known:
-        return "no worker is registered"
+        return Blocked("no worker is registered", "one is registered and claims this queue")
     able = [worker for worker in known if _has_labels(worker, card)]
     if not able:
-        return f"no registered worker has the labels {dict(card.labels)!r}"
+        because = f"no registered worker has the labels {dict(card.labels)!r}"
+        return Blocked(because, "one that has them is registered and claims this queue")
     willing = [worker for worker in able if not worker.draining and worker.quarantine is None]
     if not willing:
-        return "every worker that has its labels is draining or quarantined"
+        because = "every worker that has its labels is draining or quarantined"
+        return Blocked(because, "one of them is registered again or released, or another one is registered")
     if all(desk.live.limits.count((tenant, worker.worker_id)) >= worker.slots for worker in willing):
-        return "every worker that has its labels has all its slots in use"
+        because = "every worker that has its labels has all its slots in use"
+        return Blocked(because, "one of them is rid of a run or gets more slots, or another one is registered")
     return None
 
 
@@ -100,9 +110,13 @@ def _has_labels(worker: Worker, card: Card) -> bool:
     return isinstance(worker, Registered) and all(worker.labels.get(name) == value for name, value in card.labels)
 
 
-def _ahead(desk: Desk, card: Card) -> str | None:
+def _ahead(desk: Desk, card: Card) -> Blocked | None:
     ahead = _position(desk, card.queue, card)
-    return f"{ahead} runs of its queue come before it" if ahead else None
+    if not ahead:
+        return None
+    if ahead == 1:
+        return Blocked("1 run of its queue comes before it", "that one is granted or has ended")
+    return Blocked(f"{ahead} runs of its queue come before it", "those are granted or have ended")
 
 
 def _position(desk: Desk, queue: QueueKey, card: Card) -> int:

@@ -2,19 +2,30 @@
 
 It says what the deciders would decide if nobody did anything more, and which single act of whom would change that.
 ``blocked`` is what the index of grants knows and a run's facts do not: why a run that is due is not granted. Instants
-are written in UTC to the millisecond, with the seconds until then.
+are written in UTC to the millisecond, with the time until then, to the two units that matter (``1 d 2 h``).
 """
 
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from domain.lease import Held, Reserved
 from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
 from domain.standing import Standing
 from domain.values import Moment
 
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_TENTHS_BELOW_S = 9.95
+"""From here on tenths say nothing that anybody waits for."""
 
-def outlook(standing: Standing, now: Moment, blocked: str | None = None) -> str:
+
+class Blocked(NamedTuple):
+    """Why a run that is due is not granted, and what would change that, each in the words of a part of a sentence."""
+
+    because: str
+    until: str
+
+
+def outlook(standing: Standing, now: Moment, blocked: Blocked | None = None) -> str:
     """One sentence: what happens next, when, and who could change it."""
     run = standing.known
     phase = run.phase
@@ -50,7 +61,7 @@ def _effects(keys: list[str]) -> str:
     return f"the ambiguous effect{'s' if len(keys) > 1 else ''} {shown}{more}"
 
 
-def _of_queued(standing: Standing, phase: Queued, now: Moment, blocked: str | None) -> str:
+def _of_queued(standing: Standing, phase: Queued, now: Moment, blocked: Blocked | None) -> str:
     run, lease = standing.known, standing.lease
     if isinstance(lease, Reserved):
         return (
@@ -63,7 +74,10 @@ def _of_queued(standing: Standing, phase: Queued, now: Moment, blocked: str | No
             "a worker that claims it by id may take it before."
         )
     if blocked is not None:
-        return f"it is due and not granted yet: {blocked}; that, or a claim by id that meets it, would change this."
+        return (
+            f"it is due and is not granted yet, because {blocked.because}; that changes once {blocked.until}, "
+            f"and {_steerer(run)} may pause or cancel it before."
+        )
     return (
         f"the next worker that claims queue {run.submission.queue!r}{_with_labels(run)} gets it in its turn, as "
         f"attempt {run.attempt + 1} under fence {lease.fence + 1}; {_steerer(run)} may pause or cancel it before."
@@ -173,7 +187,19 @@ def _by(instant: datetime, now: Moment) -> str:
 
 def _when(instant: datetime, now: Moment, at: str = "at ") -> str:
     left = (instant - now.wall).total_seconds()
-    return f"{at}{_instant(instant)} (in {left:.3g} s)" if left > 0 else f"{at}{_instant(instant)} (now)"
+    return f"{at}{_instant(instant)} ({f'in {_span(left)}' if left > 0 else 'now'})"
+
+
+def _span(seconds: float) -> str:
+    """A time as people say it: tenths of a second below ten seconds, else the two units that matter."""
+    if seconds < _TENTHS_BELOW_S:
+        return f"{max(0.1, round(seconds, 1)):g} s"
+    left, parts = round(seconds), []
+    for name, size in _UNITS:
+        count, left = divmod(left, size)
+        parts.append(f"{count} {name}" if count else "")
+    first = next(place for place, part in enumerate(parts) if part)
+    return " ".join(part for part in parts[first : first + 2] if part)
 
 
 def _instant(instant: datetime) -> str:

@@ -45,7 +45,7 @@ from domain.standing import Standing
 from domain.values import Fact, Moment, Value, cite
 from journal.mapper import Recorded
 from projections.document import fact_document
-from projections.outlook import outlook
+from projections.outlook import Blocked, outlook
 
 REASONS_MAX = 100
 """Facts shown at most: the submission and the latest. Longer chains are read with the facts of the run."""
@@ -63,8 +63,8 @@ class Case(Value, frozen=True, kw_only=True):
     """What is known about a run beside its facts and the mark of its lease."""
 
     now: Moment
-    blocked: str | None = None
-    """What keeps a run that is due from being granted, in words: the label, limit or slot that is missing."""
+    blocked: Blocked | None = None
+    """What keeps a run that is due from being granted, and what would change that: a label, a limit or a slot."""
     last_activity_at: datetime | None = None
     quiet_since: datetime | None = None
     unknown_since: datetime | None = None

@@ -118,7 +118,8 @@ async def test_nothing_is_visible_before_it_is_durable(each_world: World) -> Non
 
 def blocked(world: World, run_id: str) -> Any:
     """What stands in the way of a queued run."""
-    return explaining.blocked(world.desk, world.desk.standing(ADMIN, run_id), world.clock())
+    found = explaining.blocked(world.desk, world.desk.standing(ADMIN, run_id), world.clock())
+    return None if found is None else found.because
 
 
 async def test_without_a_worker_that_is_what_is_missing(world: World) -> None:
@@ -154,13 +155,13 @@ async def test_used_up_slots_are_told(world: World) -> None:
 async def test_a_limit_that_is_used_up_is_told(world: World) -> None:
     await world.held("w1", concurrency_key="k")
     same = await world.submit(concurrency_key="k")
-    assert "concurrency key 'k' has reached its limit of 1 leases in queue 'default'" == blocked(world, same)
+    assert "concurrency key 'k' has reached its limit of 1 lease in queue 'default'" == blocked(world, same)
     other = await world.submit()
     await limited(world, most=1)
-    assert "queue 'default' has reached its limit of 1 leases" == blocked(world, other)
+    assert "queue 'default' has reached its limit of 1 lease" == blocked(world, other)
     await limited(world)
     world.desk.live.limits.tenant_max = 1
-    assert "tenant 'default' has reached its limit of 1 leases" == blocked(world, other)
+    assert "tenant 'default' has reached its limit of 1 lease" == blocked(world, other)
 
 
 async def test_runs_that_come_before_are_counted(world: World) -> None:
@@ -169,7 +170,7 @@ async def test_runs_that_come_before_are_counted(world: World) -> None:
     first = await world.submit()
     second = await world.submit()
 
-    assert ("1 runs of its queue come before it", "2 runs of its queue come before it") == (
+    assert ("1 run of its queue comes before it", "2 runs of its queue come before it") == (
         blocked(world, first), blocked(world, second),
     )  # fmt: skip
 

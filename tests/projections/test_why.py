@@ -10,6 +10,7 @@ import pytest
 
 from domain.refusal import RunUnknown
 from domain.submission import Policy
+from projections.outlook import Blocked
 from projections.why import REASONS_MAX, Case, History, reasons, why
 from tests.projections.acts import NOON, Story, cancel, claim, close, expire, judge, park, pause, submit
 
@@ -90,12 +91,12 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
         lambda: told().then("reserve", at=1),
         ["run.submitted", "lease.reserved"], ["reservation"],
         "worker 'w1' binds its reservation and starts attempt 1, or the reservation lapses at "
-        "2026-01-01T12:02:01.000Z (in 120 s) and the run is queued as it was; a pause or a cancel would end it.",
+        "2026-01-01T12:02:01.000Z (in 2 min) and the run is queued as it was; a pause or a cancel would end it.",
     ),
     "running": (
         held,
         ["run.submitted", "lease.fence_bumped", "run.attempt_started"], ["lease"],
-        "worker 'w1' under fence 1 goes on; unless it renews by 2026-01-01T12:01:01.000Z (in 60 s), "
+        "worker 'w1' under fence 1 goes on; unless it renews by 2026-01-01T12:01:01.000Z (in 1 min), "
         "the run is queued again at once, with 1 of 3 attempts failed.",
     ),
     "running from a reservation": (
@@ -122,7 +123,7 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
         lambda: expired().then(claim("w2"), at=62),
         ["run.submitted", "lease.expired", "run.worker_timeout", "run.attempt_ended", "lease.fence_bumped",
          "run.attempt_started"], ["lease"],
-        "worker 'w2' under fence 2 goes on; unless it renews by 2026-01-01T12:02:02.000Z (in 60 s), "
+        "worker 'w2' under fence 2 goes on; unless it renews by 2026-01-01T12:02:02.000Z (in 1 min), "
         "the run is queued again at once, with 2 of 3 attempts failed.",
     ),
     "running, detached": (
@@ -290,9 +291,26 @@ def test_every_clock_of_every_state_has_both_instants() -> None:
 def test_what_blocks_a_run_that_is_due_is_said_in_the_words_of_whoever_knows() -> None:
     story = told()
 
-    coming = answered(story, Case(now=story.now, blocked="no worker of queue 'default' has a free slot"))["next"]
+    blocked = Blocked("queue 'default' has reached its limit of 1 lease", "that lease ends")
+    coming = answered(story, Case(now=story.now, blocked=blocked))["next"]
 
-    assert coming.startswith("it is due and not granted yet: no worker of queue 'default' has a free slot")
+    assert coming == (
+        "it is due and is not granted yet, because queue 'default' has reached its limit of 1 lease; that changes "
+        "once that lease ends, and an operator may pause or cancel it before."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.02, "0.1 s"), (4.2, "4.2 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min"),
+        (200, "3 min 20 s"), (3_600, "1 h"), (3_725, "1 h 2 min"), (93_600, "1 d 2 h"), (86_460, "1 d"),
+    ],
+)  # fmt: skip
+def test_the_time_until_an_instant_is_said_in_the_two_units_that_matter(seconds: float, said: str) -> None:
+    story = told(run_after=NOON.after(seconds).wall)
+
+    assert f"Z (in {said}); " in answered(story, Case(now=NOON))["next"]
 
 
 def test_a_run_whose_lease_is_over_says_since_when_and_who_may_take_it() -> None:
