@@ -1,14 +1,14 @@
 """What the command line shows: on terminals of a known width, and into pipes."""
 
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
-from jackline.cli import show
-from jackline.models import Run
+from jackline.cli import explain, show
+from jackline.models import Fact, Run, Why
 
 AT = datetime(2030, 11, 29, 20, 19, 5, tzinfo=UTC)
 RUN_ID = "01a228f6166d74e48b59c005564e4265"
@@ -52,3 +52,25 @@ def test_a_listing_in_a_pipe_says_everything_and_is_not_filled_up(
 
     assert ["run", "name", "queue", "state", "attempt", "fence", "owner", "submitted"] == head.split()
     assert row == row.rstrip()
+
+
+def test_why_says_first_what_went_wrong_and_cuts_nothing(terminal: io.StringIO) -> None:
+    error = {"code": "exit", "exit_code": 7, "message": "the command exited with 7"}
+    data = {"attempt": 1, "fence": 2, "outcome": "failed", "error": error, "worker": "w" * 30, "note": "the very end"}
+    explain.why(RUN_ID, Why("failed", [Fact(9, "run.closed.v1", data, recorded_at=AT)], {"carried": [1]}, 2))
+    told = lines(terminal)
+
+    assert f"{RUN_ID} is failed, fence 2: the command exited with 7" == " ".join(" ".join(told[:2]).split()[:10])
+    assert any("run.closed.v1" in line and "outcome=failed" in line for line in told)
+    assert "note=the very end" in " ".join(" ".join(told).split())
+    assert "carried" not in "".join(told)
+    assert max(map(len, told)) <= 80
+
+
+def test_what_was_heard_of_a_worker_is_told_in_words() -> None:
+    evidence = {"last_renewed_at": AT.isoformat(), "renewals": 32, "detached": True, "quiet_since": None}
+
+    assert ["last heard 0.3 s ago", "renewed 32 times", "the worker's connection broke"] == explain.heard(
+        evidence, AT + timedelta(seconds=0.3)
+    )
+    assert "last heard 2 min ago" == explain.heard(evidence, AT + timedelta(seconds=150))[0]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jackline.cli import show
+from jackline.cli import explain, show
 from jackline.cli.exits import DONE, FAILED, USAGE, Fault
 from jackline.cli.place import verb
 from jackline.demo.checks import Check, checks
@@ -58,7 +58,7 @@ class Printed:
     def why(self, name: str, answer: Why) -> None:
         """What `jackline why` says at this moment."""
         show.out.print()
-        show.why(name, answer)
+        explain.why(name, answer)
         show.out.print()
 
     def refusal(self, name: str, grant: Fact, refusal: FenceLost) -> None:

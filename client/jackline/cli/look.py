@@ -6,7 +6,7 @@ from typing import Annotated, cast
 import typer
 
 from jackline._sync.client import Client
-from jackline.cli import show
+from jackline.cli import explain, show
 from jackline.cli.exits import DONE, FAILED, GOING, OUTCOME, complain
 from jackline.cli.following import follow_output, print_chunk
 from jackline.cli.place import Place, run_async, verb
@@ -77,7 +77,7 @@ def why(place: Place, run_id: RunId) -> None:
     if place.json:
         show.print_json(answer)
     else:
-        show.why(run_id, answer)
+        explain.why(run_id, answer)
 
 
 def logs(

@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jackline.models import Fact, Run, Why
+from jackline.models import Fact, Run
 
 COLOURS = {
     "succeeded": "green",
@@ -30,6 +30,7 @@ COLOURS = {
 }
 # What a fact says that everybody who looks at one run knows, or that `--json` is for.
 UNTOLD = frozenset({"run_id", "tenant", "policy", "work", "body_digest", "payload_digest"})
+FIRST = ("outcome", "error", "detached")  # what one looks for in a fact
 WIDE = 200  # columns when nobody's terminal says how many there are
 SHORTEST = 5  # characters that are left of what is cut
 GAP = 2  # columns between two columns
@@ -197,29 +198,20 @@ def one_run(run: Run) -> None:
     fields(told)
 
 
-def fact_line(fact: Fact) -> str:
-    """One fact on one line."""
+def fact_words(fact: Fact, width: int = 40) -> str:
+    """What a fact says, with how it ended first; a value of more than `width` characters is cut."""
     data = fact.data if isinstance(fact.data, Mapping) else {"data": fact.data}
     said = {name: value for name, value in data.items() if value not in (None, [], {}) and name not in UNTOLD}
-    told = "  ".join(f"{name}={brief(value, 40)}" for name, value in said.items())
+    names = [name for name in FIRST if name in said] + [name for name in said if name not in FIRST]
+    return "  ".join(f"{name}={brief(said[name], width)}" for name in names)
+
+
+def fact_line(fact: Fact) -> str:
+    """One fact on one line."""
+    return brief(f"{fact_head(fact)} {fact_words(fact)}", out.width - 2)
+
+
+def fact_head(fact: Fact) -> str:
+    """Where a fact is, when it was recorded and what it is."""
     when = "" if fact.recorded_at is None else fact.recorded_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
-    return brief(f"{fact.position:>6}  {when}  {fact.topic:<26} {told}", out.width - 2)
-
-
-def why(run_id: str, answer: Why) -> None:
-    """Why a run is in its state: the screen that one opens first."""
-    out.print(Text.assemble((run_id, "bold"), " is ", state(answer.state), f", fence {answer.fence}"))
-    if answer.because:
-        out.print("because", style="bold")
-        for fact in answer.because:
-            out.print(Text(f"  {fact_line(fact)}"))
-    evidence = answer.evidence if isinstance(answer.evidence, Mapping) else {}
-    seen = "  ".join(f"{name} {brief(value)}" for name, value in evidence.items() if value is not None)
-    if seen:
-        out.print(Text.assemble(("evidence  ", "bold"), seen))
-    for clock in answer.clocks:
-        out.print(
-            Text.assemble((f"{clock.name}  ", "bold"), f"since {moment(clock.since)}, due {moment(clock.due_at)}")
-        )
-    if answer.next:
-        out.print(Text.assemble(("next  ", "bold"), safe(answer.next)))
+    return f"{fact.position:>6}  {when}  {fact.topic:<26}"

@@ -1,0 +1,95 @@
+"""`why` for people: the screen that one opens first.
+
+The first line is the answer: the state, and for a run that did not succeed what went wrong, in words. Below are the
+facts that it follows from, wrapped rather than cut, what was last heard of the worker, the clocks that run, and what
+comes next. `--json` has all of it as the service says it.
+
+Units: seconds, and instants in local time. Failure: none; what is not there is not told.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.text import Text
+
+from jackline.cli import show
+from jackline.clock import wall
+from jackline.models import Fact, Why
+
+ENDED_BADLY = frozenset({"failed", "lost", "aborted"})
+VALUE_WIDTH = 400  # characters of one value of a fact that are told
+INDENT = " " * 10
+MARKS = (
+    ("last_activity_at", "last sign of work"),
+    ("quiet_since", "quiet since"),
+    ("unknown_since", "unknown since"),
+)
+
+
+def why(run_id: str, answer: Why, now: datetime | None = None) -> None:
+    """Why a run is in its state; `now` is what \"ago\" counts back from."""
+    head = Text.assemble((run_id, "bold"), " is ", show.state(answer.state), f", fence {answer.fence}")
+    if answer.state in ENDED_BADLY and (wrong := what_went_wrong(answer.because)):
+        head.append(f": {wrong}")
+    show.put(head)
+    if answer.because:
+        show.put(Text("because", style="bold"))
+        for fact in answer.because:
+            show.put(_fact(fact))
+    evidence = answer.evidence if isinstance(answer.evidence, Mapping) else {}
+    if told := heard(evidence, now or wall()):
+        show.put(Text.assemble(("evidence  ", "bold"), ", ".join(told)))
+    for clock in answer.clocks:
+        times = f"since {show.moment(clock.since)}, due {show.moment(clock.due_at)}"
+        show.put(Text.assemble((f"{show.safe(clock.name)}  ", "bold"), times))
+    if answer.next:
+        show.put(Text.assemble(("next  ", "bold"), show.safe(answer.next)))
+
+
+def what_went_wrong(because: Sequence[Fact]) -> str:
+    """The latest error that the facts tell, else the latest reason; empty when there is neither."""
+    told = [fact.data for fact in reversed(because) if isinstance(fact.data, Mapping)]
+    errors = (_words(data.get("error")) for data in told)
+    reasons = (data.get("reason") for data in told)
+    return next(filter(None, errors), "") or show.brief(next(filter(None, reasons), ""), VALUE_WIDTH)
+
+
+def heard(evidence: Mapping[str, Any], now: datetime) -> list[str]:
+    """What was last heard of the worker and of its work, in words."""
+    told = []
+    if (last := _ago(evidence.get("last_renewed_at"), now)) is not None:
+        told.append(f"last heard {last}")
+    if isinstance(times := evidence.get("renewals"), int):
+        told.append(f"renewed {times} time{'' if times == 1 else 's'}")
+    if evidence.get("detached"):
+        told.append("the worker's connection broke")
+    told += [f"{name} {when}" for mark, name in MARKS if (when := _ago(evidence.get(mark), now)) is not None]
+    return told
+
+
+def _words(error: Any) -> str:
+    """An error in words: its message, else its code, else what it is."""
+    if isinstance(error, Mapping):
+        error = error.get("message") or error.get("code") or dict(error)
+    return show.brief(error, VALUE_WIDTH)
+
+
+def _ago(instant: Any, now: datetime) -> str | None:
+    """How long ago an instant was: tenths of seconds at first, later the instant itself."""
+    try:
+        at = datetime.fromisoformat(instant)
+        ago_s = max(0.0, (now - at).total_seconds())
+    except (TypeError, ValueError):
+        return None
+    if ago_s < 60:
+        return f"{ago_s:.1f} s ago"
+    return f"{int(ago_s // 60)} min ago" if ago_s < 3600 else f"at {show.moment(at)}"
+
+
+def _fact(fact: Fact) -> Text:
+    """A fact: where, when and what, and after it, wrapped, what it says."""
+    text = f"  {show.fact_head(fact)} {show.fact_words(fact, VALUE_WIDTH)}"
+    lines = textwrap.wrap(text, max(40, show.out.width), subsequent_indent=INDENT, break_on_hyphens=False)
+    return Text("\n".join(lines))
