@@ -59,8 +59,14 @@ TARGETS = (
            lambda d: d["command_runs_s"], "s", 3, least=False),
     Target("P7", "p7_renewals", "lease renewals, heartbeats of 100 leases each, no journal write",
            lambda d: d["leases_per_s"], "leases/s", 100_000),
+    Target("P8", "p8_settle", "1,000 open runs of one leader settled after its grace, facts first, each re-checked",
+           lambda d: d["all_after_grace_s"], "s", 2, least=False),
     Target("P9", "p9_rebuild", "rebuild of the stored read models, against a scan and decode of the same journal",
            lambda d: d["ratio"], "x", 0.4),
+    Target("P13", "p13_streams", "1,000 presence streams and 1,000 followers of run facts, 500 facts/s, none dropped: "
+           "command due to event read, 99th percentile", lambda d: d["since_due"]["p99_ms"], "ms", 500, least=False),
+    Target("P14", "p14_idle", "idle with 10,000 parked runs and 100 connected workers that renew",
+           lambda d: d["percent_of_a_core"], "% of a core", 3, least=False),
 )  # fmt: skip
 
 
