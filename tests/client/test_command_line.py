@@ -222,6 +222,21 @@ def test_an_error_is_one_line_with_its_values_and_a_documented_exit_code(
     assert says in one_line(said)
 
 
+def test_a_limit_of_a_queue_that_is_not_named_stays(say: Say, client: Client) -> None:
+    def limits() -> tuple[object, object]:
+        found = client.queue("limited")
+        return found["max_leases"], found["max_per_key"]
+
+    said, seen = [], []
+    for words in (["--max-leases", "2"], ["--max-per-key", "3"], ["--max-leases", "none"]):
+        said.append(say("queues", "set", "limited", *words).stdout.strip())
+        seen.append(limits())
+
+    assert [(2, 1), (2, 3), (None, 3)] == seen
+    assert "limited: max_leases none, max_per_key 3" == said[-1]
+    assert [2, 2] == [say("queues", "set", "limited", *more).returncode for more in ([], ["--max-leases", "many"])]
+
+
 def test_what_is_not_there_is_not_looked_for_among_the_runs(say: Say, client: Client, queue: str) -> None:
     client.register_worker("ledger", slots=9)
     run_id = client.submit(queue=queue).run_id

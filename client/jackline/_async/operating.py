@@ -24,6 +24,10 @@ class AsyncOperating:
         """Every queue with its limits and what is in it."""
         return list((await self._get("/v1/queues"))["items"])
 
+    async def queue(self, queue: str) -> dict[str, Any]:
+        """One queue; one that nobody has used yet has the default limits and nothing in it."""
+        return dict(await self._get(f"/v1/queues/{quote(queue, safe='')}"))
+
     async def set_queue(self, queue: str, *, max_leases: int | None = None, max_per_key: int | None = 1) -> Any:
         """The queue with new limits; lowering one revokes nothing."""
         body = {"max_leases": max_leases, "max_per_key": max_per_key}

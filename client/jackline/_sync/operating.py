@@ -24,6 +24,10 @@ class Operating:
         """Every queue with its limits and what is in it."""
         return list((self._get("/v1/queues"))["items"])
 
+    def queue(self, queue: str) -> dict[str, Any]:
+        """One queue; one that nobody has used yet has the default limits and nothing in it."""
+        return dict(self._get(f"/v1/queues/{quote(queue, safe='')}"))
+
     def set_queue(self, queue: str, *, max_leases: int | None = None, max_per_key: int | None = 1) -> Any:
         """The queue with new limits; lowering one revokes nothing."""
         body = {"max_leases": max_leases, "max_per_key": max_per_key}

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from jackline.cli import show
+from jackline.cli.exits import USAGE, Fault
 from jackline.cli.place import Place, verb
 
 PANEL = "Looking after it"
@@ -37,16 +38,34 @@ def queues_list(place: Place) -> None:
 def queues_set(
     place: Place,
     queue: Annotated[str, typer.Argument(metavar="QUEUE")],
-    max_leases: Annotated[int | None, typer.Option(help="Runs at a time; default: no limit.")] = None,
-    max_per_key: Annotated[int, typer.Option(help="Runs at a time that share a concurrency key.")] = 1,
+    max_leases: Annotated[str | None, typer.Option(metavar="N|none", help="Runs at a time.")] = None,
+    max_per_key: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Runs at a time that share a concurrency key.")
+    ] = None,
 ) -> None:
-    """Set a queue's limits; lowering one revokes nothing."""
+    """Set a queue's limits; one that is not named stays as it is, and lowering one revokes nothing."""
+    said = {"max_leases": max_leases, "max_per_key": max_per_key}
+    named = {name: _limit(name, text) for name, text in said.items() if text is not None}
+    if not named:
+        msg = "there is no limit to set"
+        raise Fault(msg, "name --max-leases, --max-per-key, or both", USAGE)
     with place.client() as client:
-        told = client.set_queue(queue, max_leases=max_leases, max_per_key=max_per_key)
+        now = client.queue(queue)
+        told = client.set_queue(queue, **{name: named.get(name, now.get(name)) for name in said})
     if place.json:
         show.print_json(told)
     else:
-        print(f"{queue}: max_leases {max_leases if max_leases is not None else 'none'}, max_per_key {max_per_key}")
+        limits = (f"{name} {'none' if told.get(name) is None else told[name]}" for name in said)
+        print(f"{queue}: {', '.join(limits)}")
+
+
+def _limit(name: str, text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isdecimal() or not text.isascii():
+        msg = f"--{name.replace('_', '-')} {text!r} is neither a number nor none"
+        raise Fault(msg, code=USAGE)
+    return int(text)
 
 
 def keys_create(
