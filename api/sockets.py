@@ -4,6 +4,9 @@ A ping goes out every few seconds. When its pong does not come in time uvicorn c
 same code as for a process that died. The two are different evidence: a dead line says nothing about who is behind it.
 So here the application is told at once, with a code that is never on the wire and a reason of our own, and the line is
 cut a moment later, whatever could not be sent on it.
+
+A handshake that was answered with a refusal is complete; uvicorn takes it for one that was forgotten and logs an error,
+so here it is told.
 """
 
 from collections.abc import Mapping
@@ -26,6 +29,12 @@ class Socket(WebSocketsSansIOProtocol):
             self.queue.put_nowait({"type": "websocket.disconnect", "code": ABNORMAL, "reason": UNANSWERED})
             self.loop.call_later(CUT_S, self.transport.abort)
         super().keepalive_timeout()
+
+    async def send(self, message: Any) -> None:
+        """Send for the application; the end of a refusal is the end of the handshake."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
 
 
 def half_open(message: Mapping[str, Any]) -> bool:

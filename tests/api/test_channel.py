@@ -348,3 +348,14 @@ async def test_a_path_that_is_nowhere_is_refused_before_the_handshake(workers: W
             pass
 
     assert 404 == refused.value.response.status_code
+
+
+@pytest.mark.parametrize("path", ["/v1/nowhere", "/v1/workers/nobody/stream", "/v1/leaders/l1/presence"])
+async def test_a_refused_handshake_is_no_error_of_the_service(
+    workers: Workers, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InvalidStatus):
+        async with connect(f"{workers.url.replace('http', 'ws')}{path}", proxy=None):
+            pass
+
+    assert [] == [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
