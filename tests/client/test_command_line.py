@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jackline import Client
+from jackline.cli import show
 from tests.client.serving import Service, WorkerProcess, bare_environment, free_port
 from tests.waiting import until
 
@@ -156,6 +157,20 @@ def test_steering_words_do_what_they_say(say: Say, client: Client) -> None:
 
     assert ["paused", "queued", "cancelled"] == [one.stdout.split()[1] for one in (paused, resumed, cancelled)]
     assert run_id == client.run(again.stdout.strip()).retry_of
+
+
+def test_who_steers_a_run_that_is_held_is_told_until_when_its_holder_may_save(
+    say: Say, client: Client, queue: str
+) -> None:
+    client.register_worker("saver", slots=9)
+    run_id = client.submit(queue=queue).run_id
+    client.claim("saver", [queue])
+    paused, cancelled = say("pause", run_id), say("cancel", run_id)
+    due_at = next(clock.due_at for clock in client.why(run_id).clocks if clock.name == "cancel_grace")
+
+    assert [f"{run_id} running\n"] * 2 == [paused.stdout, cancelled.stdout]
+    assert "asked to pause; its holder saver lets go of it when it has saved" in one_line(paused)
+    assert f"asked to end; its holder saver may still save, until {show.moment(due_at)}" in one_line(cancelled)
 
 
 def test_workers_queues_and_keys_are_looked_after(say: Say, hand: WorkerProcess) -> None:

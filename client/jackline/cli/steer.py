@@ -5,6 +5,7 @@
 answered.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Annotated, Final, Literal, cast
 
@@ -12,15 +13,16 @@ import typer
 
 from jackline._sync.client import Client
 from jackline.cli import show
-from jackline.cli.exits import DONE, NOT_FOUND, REFUSED, USAGE, Fault
+from jackline.cli.exits import DONE, NOT_FOUND, REFUSED, USAGE, Fault, complain
 from jackline.cli.look import RunId
 from jackline.cli.place import Place, verb
 from jackline.cli.submit import json_argument, pairs
-from jackline.errors import TimeoutAnswered
+from jackline.errors import JacklineError, TimeoutAnswered
 from jackline.models import CancelFilter, Cancelled, Run
 
 PANEL = "Runs"
 TIMEOUT_TOPIC: Final = "run.worker_timeout.v1"
+GRACE: Final = "cancel_grace"  # the clock of a run whose holder was asked to end it
 ANSWERABLE: Final = ("inactivity", "total")
 
 
@@ -30,13 +32,25 @@ def join(app: typer.Typer) -> None:
         verb(app, PANEL, function.__name__)(function)
 
 
-def _steer(place: Place, ask: Callable[[Client], Run]) -> None:
+def _steer(place: Place, ask: Callable[[Client], Run], asked: str = "") -> None:
+    """Ask, and say what the run is then; `asked`: what its holder was asked to do if it still holds it."""
     with place.client() as client:
         run = ask(client)
-    if place.json:
-        show.print_json(run)
-    else:
-        print(f"{run.run_id} {run.state}")
+        if place.json:
+            show.print_json(run)
+            return
+        print(f"{run.run_id} {run.state}", flush=True)
+        if asked and run.owner is not None and not run.settled:
+            complain(f"asked to {asked}; its holder {show.safe(run.owner)} {_until(client, run.run_id)}")
+
+
+def _until(client: Client, run_id: str) -> str:
+    """Until when the holder of a run that was asked for may save; asking again changes nothing of it."""
+    due_at = None
+    # The run has been asked already: not learning until when is no failure.
+    with contextlib.suppress(JacklineError):
+        due_at = next((clock.due_at for clock in client.why(run_id).clocks if clock.name == GRACE), None)
+    return f"may still save, until {show.moment(due_at)} at the latest" if due_at else "lets go of it when it has saved"
 
 
 def cancel(
@@ -57,7 +71,7 @@ def cancel(
         msg = "cancel takes either one run or filters"
         raise Fault(msg, "name a run, or filter by --queue, --leader, --state, --tag, first with --dry-run", USAGE)
     if run_id is not None:
-        _steer(place, lambda client: client.cancel(run_id, keep_workspaces=keep_workspaces))
+        _steer(place, lambda client: client.cancel(run_id, keep_workspaces=keep_workspaces), "end")
         return DONE
     with place.client() as client:
         found = client.cancel_many(narrow, dry_run=dry_run, limit=limit)
@@ -82,7 +96,7 @@ def _show_cancelled(place: Place, found: Cancelled, *, dry_run: bool) -> None:
 
 def pause(place: Place, run_id: RunId) -> None:
     """Put a run aside until it is resumed."""
-    _steer(place, lambda client: client.pause(run_id))
+    _steer(place, lambda client: client.pause(run_id), "pause")
 
 
 def answer(
