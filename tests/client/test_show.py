@@ -73,4 +73,6 @@ def test_what_was_heard_of_a_worker_is_told_in_words() -> None:
     assert ["last heard 0.3 s ago", "renewed 32 times", "the worker's connection broke"] == explain.heard(
         evidence, AT + timedelta(seconds=0.3)
     )
+    working = {"last_activity_at": AT.isoformat(), "quiet_since": AT.isoformat()}
+    assert ["last sign of work 1.0 s ago"] == explain.heard(working, AT + timedelta(seconds=1))
     assert "last heard 2 min ago" == explain.heard(evidence, AT + timedelta(seconds=150))[0]

@@ -65,7 +65,10 @@ def heard(evidence: Mapping[str, Any], now: datetime) -> list[str]:
         told.append(f"renewed {times} time{'' if times == 1 else 's'}")
     if evidence.get("detached"):
         told.append("the worker's connection broke")
-    told += [f"{name} {when}" for mark, name in MARKS if (when := _ago(evidence.get(mark), now)) is not None]
+    marks = {mark for mark, _ in MARKS if evidence.get(mark) is not None}
+    if evidence.get("quiet_since") == evidence.get("last_activity_at"):
+        marks.discard("quiet_since")  # quiet since the last sign of work: said already
+    told += [f"{name} {when}" for mark, name in MARKS if mark in marks and (when := _ago(evidence[mark], now))]
     return told
 
 
