@@ -38,7 +38,7 @@ def queues_list(place: Place) -> None:
 def queues_set(
     place: Place,
     queue: Annotated[str, typer.Argument(metavar="QUEUE")],
-    max_leases: Annotated[str | None, typer.Option(metavar="N|none", help="Runs at a time.")] = None,
+    max_leases: Annotated[str | None, typer.Option(metavar="N|none", help="Runs at a time; none: no limit.")] = None,
     max_per_key: Annotated[
         str | None, typer.Option(metavar="N|none", help="Runs at a time that share a concurrency key.")
     ] = None,
