@@ -34,7 +34,7 @@ LIMIT_S = 60.0
 FACTS = {"pause": 2, "resume": 1}
 GRACE_S = 3600.0
 """Long enough that the leaders of one round are not settled during the next."""
-EVENT = re.compile(rb"id: (\d+)\nevent: (\S+)\ndata: [^\n]*\n\n")
+FRAME = re.compile(rb"id: (\d+)\nevent: (\S+)\ndata: [^\n]*\n\n")
 
 
 class Following(asyncio.Protocol):
@@ -63,12 +63,12 @@ class Following(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Note each whole event."""
         now, self._received, end = time.perf_counter(), self._received + data, 0
-        for event in EVENT.finditer(self._received):
-            end = event.end()
+        for frame in FRAME.finditer(self._received):
+            end = frame.end()
             if not self.open.done():
                 self.open.set_result(None)
-            if self.base is not None and int(event[1]) > self.base:
-                self.seen.append((int(event[1]), now))
+            if self.base is not None and int(frame[1]) > self.base:
+                self.seen.append((int(frame[1]), now))
         self._received = self._received[end:]
 
     def send(self, request: bytes) -> None:
