@@ -1,8 +1,8 @@
 """What every measurement over HTTP has in common: its options, its rounds, and the document that it prints.
 
 A measurement is a function that takes a running service and gives one round's figures. Rounds run one after another
-against one service; each figure is the median of its rounds, and the ratio is the median of the rounds' own ratios,
-never a ratio of medians.
+against one service, after a round that does not count where that is asked for (`WARM`); each figure is the median of
+its rounds, and the ratio is the median of the rounds' own ratios, never a ratio of medians.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvloop
 
@@ -26,25 +26,36 @@ Figures = dict[str, Any]
 Round = Callable[[Client, Serving, int, argparse.Namespace], Awaitable[Figures]]
 
 
+class Rounds(NamedTuple):
+    """How many rounds count, and how many come before that do not."""
+
+    counted: int
+    before: int = 0
+
+
+WARM = Rounds(3, before=1)
+
+
 def measure(
     name: str,
     what: str,
     one_round: Round,
     *,
-    rounds: int = 3,
+    rounds: Rounds | int = 3,
     timers: Mapping[str, str] | None = None,
     **sizes: int,
 ) -> None:
     """Run the rounds, and print one JSON document; `sizes` become options, `timers` settings of the service."""
     parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--rounds", type=int, default=rounds)
+    planned = rounds if isinstance(rounds, Rounds) else Rounds(rounds)
+    parser.add_argument("--rounds", type=int, default=planned.counted)
     parser.add_argument("--dir", type=Path, default=None, help="where the data dir is made (a temporary place)")
     for size, default in sizes.items():
         parser.add_argument(f"--{size}", type=int, default=default)
     options = parser.parse_args()
     before = machine()
     with serving(options.dir, timers) as service, elsewhere(service.pid) as share:
-        found = uvloop.run(_rounds(one_round, service, options))
+        found = uvloop.run(_rounds(one_round, service, options, before=planned.before))
     print(
         json.dumps(
             {
@@ -69,15 +80,15 @@ def _module(one_round: Round) -> str:
     return f"benchmarks.{Path(inspect.getfile(one_round)).stem}"
 
 
-async def _rounds(one_round: Round, service: Serving, options: argparse.Namespace) -> list[Figures]:
-    found = []
-    for number in range(options.rounds):
+async def _rounds(one_round: Round, service: Serving, options: argparse.Namespace, *, before: int) -> list[Figures]:
+    found: list[Figures] = []
+    for number in range(options.rounds + before):
         client = Client(service.port, service.key, service.pid)
         try:
             found.append(await one_round(client, service, number, options))
         finally:
             client.close()
-    return found
+    return found[before:]
 
 
 @contextmanager

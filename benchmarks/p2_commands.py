@@ -10,7 +10,7 @@ acknowledged after its fsync. The ratio is that of claims and closes together to
 import argparse
 
 from benchmarks.lean import Client, Connection, measured, side_by_side
-from benchmarks.measuring import Figures, measure
+from benchmarks.measuring import WARM, Figures, measure
 from benchmarks.serving import Serving
 
 
@@ -57,4 +57,11 @@ async def one_round(client: Client, service: Serving, number: int, options: argp
 
 
 if __name__ == "__main__":
-    measure("P2", "one durable command per HTTP request, 64 connections", one_round, requests=6400, connections=64)
+    measure(
+        "P2",
+        "one durable command per HTTP request, 64 connections",
+        one_round,
+        rounds=WARM,
+        requests=6400,
+        connections=64,
+    )

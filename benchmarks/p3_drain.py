@@ -9,7 +9,7 @@ until nothing is due. Everything is acknowledged after its fsync. Submitting is 
 import argparse
 
 from benchmarks.lean import Client, Connection, measured, side_by_side
-from benchmarks.measuring import Figures, measure
+from benchmarks.measuring import WARM, Figures, measure
 from benchmarks.serving import Serving
 
 
@@ -36,4 +36,6 @@ async def one_round(client: Client, service: Serving, number: int, options: argp
 
 
 if __name__ == "__main__":
-    measure("P3", "drain 5,000 no-op runs, 32 slots, batches of 16", one_round, runs=5000, batch=16, slots=32)
+    measure(
+        "P3", "drain 5,000 no-op runs, 32 slots, batches of 16", one_round, rounds=WARM, runs=5000, batch=16, slots=32
+    )

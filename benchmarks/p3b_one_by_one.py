@@ -9,7 +9,7 @@ after its fsync; a client closes whichever run it was granted.
 import argparse
 
 from benchmarks.lean import Client, Connection, measured, side_by_side
-from benchmarks.measuring import Figures, measure
+from benchmarks.measuring import WARM, Figures, measure
 from benchmarks.serving import Serving
 
 
@@ -36,4 +36,4 @@ async def one_round(client: Client, service: Serving, number: int, options: argp
 
 
 if __name__ == "__main__":
-    measure("P3b", "whole runs over HTTP one by one, 8 clients", one_round, runs=2000, clients=8)
+    measure("P3b", "whole runs over HTTP one by one, 8 clients", one_round, rounds=WARM, runs=2000, clients=8)

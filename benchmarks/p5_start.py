@@ -16,7 +16,7 @@ import time
 
 import jackline
 from benchmarks.lean import Client
-from benchmarks.measuring import Figures, measure, quantiles
+from benchmarks.measuring import WARM, Figures, measure, quantiles
 from benchmarks.serving import Serving
 
 
@@ -86,4 +86,4 @@ async def through_sdk(service: Serving, queue: str, runs: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    measure("P5", "one run submitted alone until its handler starts, idle service", one_round, runs=300)
+    measure("P5", "one run submitted alone until its handler starts, idle service", one_round, rounds=WARM, runs=300)

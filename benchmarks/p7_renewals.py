@@ -9,7 +9,7 @@ must say `renewed` for every lease. The journal's position before and after must
 import argparse
 
 from benchmarks.lean import Client, Connection, measured, side_by_side
-from benchmarks.measuring import Figures, measure
+from benchmarks.measuring import WARM, Figures, measure
 from benchmarks.serving import Serving
 
 LEASES = 100
@@ -56,4 +56,4 @@ async def _beat_of(client: Client, connection: Connection, worker_id: str) -> by
 
 
 if __name__ == "__main__":
-    measure("P7", "heartbeats of 100 leases each", one_round, workers=20, connections=8, beats=400)
+    measure("P7", "heartbeats of 100 leases each", one_round, rounds=WARM, workers=20, connections=8, beats=400)
