@@ -39,7 +39,7 @@ from projections.stored.runs_fold import NAME, TABLES, VERSION, RunsFold
 BATCH = 1_000
 """Facts of one transaction, at most."""
 
-PACE_S = 0.02
+PACE_S = 0.05
 """Pause after a batch that was not full, in seconds; bounds both the lag it adds and the commits in a second."""
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.1, 5.0
