@@ -44,13 +44,13 @@ MAX_QUEUED = 10_000
 MAX_BATCH = 2_000
 """Most decisions in one transaction."""
 
-HAND_OVER_AT = 256
+HAND_OVER_AT = 512
 """Decisions at which a batch is handed over while the loop goes on deciding; others wait for the loop's turn."""
 
 MAX_HEADS = 200_000
 """Heads of streams remembered; beyond it all are forgotten but those of facts under way, and are read when needed."""
 
-SWITCH_INTERVAL_S = 0.0001
+SWITCH_INTERVAL_S = 0.00005
 """How long the event loop may keep the interpreter from the writing thread; Python's own default is 5 ms."""
 
 Told = Callable[[Sequence[Pending]], None]
