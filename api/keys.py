@@ -27,11 +27,13 @@ import msgspec
 from api.clock import ALPHABET, new_secret
 from api.problems import KeyUnknown, LastAdminKey
 from commands.desk import Caller, Role
+from domain.refusal import InvalidCommand
 
 PREFIX = "jlk"
 ID_CHARS, SECRET_CHARS, CHECK_CHARS = 8, 43, 6
 TENANT = "default"
 KEYS_MAX = 10_000
+"""Keys that open something at one time; revoked and expired ones do not count."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS keys (
@@ -91,7 +93,8 @@ class Entry(msgspec.Struct):
 class KeyRing:
     """The keys of one data directory."""
 
-    def __init__(self, data_dir: Path | None) -> None:
+    def __init__(self, data_dir: Path | None, most: int = KEYS_MAX) -> None:
+        self.most = most
         self.path = None if data_dir is None else data_dir / "keys.sqlite3"
         self._file = _open(self.path)
         self._entries: dict[str, Entry] = {}
@@ -124,7 +127,16 @@ class KeyRing:
         return key.not_after is None or now < key.not_after
 
     def make(self, wanted: Wanted, by: str, now: datetime) -> tuple[Key, str]:
-        """A new key and its token, which is kept nowhere."""
+        """A new key and its token, which is kept nowhere.
+
+        Raises:
+            InvalidCommand: as many keys as there may be open something already.
+        """
+        live = sum(self.is_live(entry.key, now) for entry in self._entries.values())
+        if live >= self.most:
+            raise InvalidCommand(
+                field="keys", value=live + 1, limit=f"at most {self.most} that are not revoked or expired"
+            )
         key_id, secret = new_secret(ID_CHARS), new_secret(SECRET_CHARS)
         while key_id in self._entries:
             key_id = new_secret(ID_CHARS)

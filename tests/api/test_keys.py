@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from api.admission import TICKET_S, Tickets
-from api.keys import KeyRing, Wanted, check_of, first_admin_key
+from api.keys import KEYS_MAX, KeyRing, Wanted, check_of, first_admin_key
 from api.problems import KeyUnknown, LastAdminKey
+from domain.refusal import InvalidCommand
 from domain.values import Moment
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -193,3 +194,23 @@ def test_a_ticket_is_worth_nothing_at_the_very_instant_of_its_end(ring: KeyRing)
 
     assert entry is tickets.redeem(early, Moment(NOON, TICKET_S - 0.001))
     assert tickets.redeem(late, Moment(NOON, TICKET_S)) is None
+
+
+def test_one_key_past_the_bound_is_refused_until_one_opens_nothing_any_more(data_dir: Path) -> None:
+    bounded = KeyRing(data_dir, most=2)
+    first, _ = bounded.make(WORKER, "admin", NOON)
+    bounded.make(Wanted(name="short", role="reader", not_after=NOON + timedelta(hours=1)), "admin", NOON)
+
+    with pytest.raises(InvalidCommand, match="at most 2"):
+        bounded.make(WORKER, "admin", NOON)
+    bounded.make(WORKER, "admin", NOON + timedelta(hours=1))
+    with pytest.raises(InvalidCommand, match="at most 2"):
+        bounded.make(WORKER, "admin", NOON + timedelta(hours=1))
+    bounded.revoke(first.key_id, NOON + timedelta(hours=1))
+    bounded.make(WORKER, "admin", NOON + timedelta(hours=1))
+
+    bounded.close()
+
+
+def test_the_bound_on_keys_is_the_documented_one(ring: KeyRing) -> None:
+    assert 10_000 == KEYS_MAX == ring.most
