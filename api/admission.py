@@ -16,11 +16,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs
 
-import msgspec
-
 from api.bodies import canonical_digest
 from api.clock import new_secret
-from api.keys import Entry, Key, KeyRing
+from api.keys import Entry, KeyRing
 from api.problems import InvalidBody, RoleNotAllowed, Unauthenticated
 from api.roles import Roles
 from commands.desk import Caller
@@ -35,13 +33,6 @@ IDEMPOTENCY_KEY_MAX_CHARS = 255
 
 _BEARER = "bearer "
 _TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-
-
-class Admitted(msgspec.Struct, frozen=True):
-    """Who was let in, and by which key."""
-
-    key: Key
-    caller: Caller
 
 
 class Tickets:

@@ -11,7 +11,6 @@ only in its own log. Counters are since the start of this process.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from api.problems import Problem, problem_of
 from domain.lease import FenceLost
@@ -19,7 +18,6 @@ from journal.errors import JournalClosed, OutcomeUnknown, UnreadableStorage
 
 log = logging.getLogger(__name__)
 
-Report = Callable[[], dict[str, Any]]
 Source = tuple[Callable[[], str | None], Callable[[], None]]
 """What a part's unacknowledged error is, and how to acknowledge it."""
 

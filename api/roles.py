@@ -19,7 +19,6 @@ LEADERS: Roles = frozenset({"leader", "admin"})
 STEERERS: Roles = frozenset({"leader", "operator", "admin"})
 WORKERS: Roles = frozenset({"worker", "admin"})
 FLEET: Roles = frozenset({"worker", "operator", "admin"})
-WATCHERS: Roles = frozenset({"reader", "operator", "admin"})
 
 TABLE: Mapping[str, Roles] = {
     "GET /livez": PUBLIC,

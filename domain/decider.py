@@ -10,19 +10,9 @@ fact returns its citation, so that a later fact of the same decision can name it
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from domain.values import Fact, cite
-
-
-class Versioned(Protocol):
-    """Any aggregate state: ``version`` is the number of facts it was folded from."""
-
-    @property
-    def version(self) -> int:
-        """Facts folded so far."""
-        ...
-
 
 S = TypeVar("S")
 F = TypeVar("F")

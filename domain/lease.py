@@ -31,8 +31,6 @@ from domain.values import Fact, Moment, Value
 
 TTL_MIN_S = 0.5
 TTL_MAX_S = 3600.0
-RENEW_FRACTION = 3
-"""A holder renews at a third of the ttl, so that two renewals may be lost before the lease is over."""
 
 
 class Last(Value, frozen=True, kw_only=True):

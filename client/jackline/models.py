@@ -14,7 +14,6 @@ TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "los
 PARKED: Final = frozenset({"waiting_input", "waiting_peer", "waiting_takeover", "waiting_verdict", "paused"})
 
 SETTLED_TOPIC: Final = "run.settled.v1"
-CLOSED_TOPIC: Final = "run.closed.v1"
 
 
 class PolicyOptions(TypedDict, total=False):

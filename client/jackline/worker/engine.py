@@ -87,11 +87,6 @@ class Engine:
         self._refused: str | None = None
         self._ailing: Iterator[float] | None = None
 
-    @property
-    def occupied(self) -> int:
-        """Slots in use."""
-        return len(self._executions)
-
     def stop(self) -> None:
         """Begin to stop; `run` returns when that is done."""
         self._stopping.set()
