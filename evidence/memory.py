@@ -16,6 +16,7 @@ import msgspec
 
 from domain.lease import LeaseMark
 from domain.values import Moment
+from evidence.grounds import GroundMarks
 from evidence.presence import PresenceMarks
 
 TOOLS_MAX = 256
@@ -85,6 +86,7 @@ class Evidence:
     def __init__(self) -> None:
         self.leases = LeaseMarks()
         self.presence = PresenceMarks()
+        self.grounds = GroundMarks()
         self._activity: dict[str, Activity] = {}
         self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}
@@ -147,4 +149,5 @@ class Evidence:
             "tools": len(self._tools),
             "workers": len(self._seen),
             **self.presence.sizes(),
+            **self.grounds.sizes(),
         }
