@@ -103,6 +103,30 @@ def boot_id() -> str:
         return ""
 
 
+def oom_kills(pid: int) -> int | None:
+    """How often the kernel has killed for want of memory in the cgroup of that process; None when nobody counts."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    counts = [count for line in lines if (count := _oom_kills_of(line)) is not None]
+    return sum(counts) if counts else None
+
+
+def _oom_kills_of(line: str, root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The count of one cgroup: `memory.events` of the unified hierarchy, `memory.oom_control` of the older one."""
+    hierarchy, controllers, path = line.split(":", 2)
+    if hierarchy != "0" and "memory" not in controllers.split(","):
+        return None
+    where, name = (root, "memory.events") if hierarchy == "0" else (root / "memory", "memory.oom_control")
+    # In a container the path may be the host's, while what is mounted is the container's own cgroup.
+    for file in (where / path.strip("/") / name, where / name):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            words = dict(line.split() for line in file.read_text(encoding="ascii").splitlines())
+            return int(words["oom_kill"])
+    return None
+
+
 def descendants(root: int) -> list[int]:
     """Every process below `root`, children before their own children."""
     children: dict[int, list[int]] = {}
