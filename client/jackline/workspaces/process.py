@@ -24,6 +24,7 @@ from typing import Any
 import psutil
 
 from jackline.worker import keeper
+from jackline.worker.processes import end_marked
 from jackline.workspaces.contract import (
     MEMORY_LIMIT,
     Attached,
@@ -126,13 +127,15 @@ class ProcessProvider:
     async def continuity(self, ref: WorkspaceRef) -> Observation:
         """Whether that very process is still running; how it ended, if it was our child."""
         identity = self._identity(ref)
+        seen = look(identity)
         child = self._children.get(ref.workspace_id)
-        if child is not None and child.identity == identity and (code := child.process.poll()) is not None:
-            exit_code, words = exit_of(code)
-            fault = await self.memory_fault(ref)
-            message = f"{words}: {fault}" if fault else words
-            return Observation("ended", str(identity), reason=ENDED, message=message, exit_code=exit_code)
-        return look(identity)
+        # Asked after the look: what a look takes for ended has left its exit code by then.
+        if child is None or child.identity != identity or (code := child.process.poll()) is None:
+            return seen
+        exit_code, words = exit_of(code)
+        fault = await self.memory_fault(ref)
+        message = f"{words}: {fault}" if fault else words
+        return Observation("ended", str(identity), reason=ENDED, message=message, exit_code=exit_code)
 
     async def memory_fault(self, ref: WorkspaceRef) -> str | None:
         """`memory limit` when our child was killed and the kernel counted an out-of-memory kill where it ran."""
@@ -144,13 +147,14 @@ class ProcessProvider:
         return MEMORY_LIMIT if kills is not None and kills > child.kills else None
 
     async def teardown(self, ref: WorkspaceRef) -> bool:
-        """End the process and its session: SIGTERM, and SIGKILL after the grace."""
+        """End the process and everything that it has started: SIGTERM, and SIGKILL after the grace."""
         identity = self._identity(ref)
         if look(identity).kind == "present":
             if not _carries_mark(identity.pid, ref.workspace_id):
                 msg = f"process {identity.pid} was not started for workspace {ref.workspace_id}: it is left alone"
                 raise NotOurs(msg)
             await self._end(ref.workspace_id, identity)
+        await asyncio.to_thread(end_marked, MARK, ref.workspace_id)
         return look(identity).kind != "present"
 
     def _identity(self, ref: WorkspaceRef) -> ProcessIdentity:
