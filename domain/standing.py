@@ -14,7 +14,7 @@ from domain.fencing import fence_lost, is_late
 from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved
 from domain.refusal import RunUnknown
 from domain.run import Absent, Parked, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
-from domain.run_facts import AttemptEnded, EndOutcome, RunSettled, State, Work
+from domain.run_facts import AttemptEnded, EndOutcome, RunParked, RunSettled, State, Work
 from domain.values import NULL, Fact, Json, Moment, Value, cite
 from domain.workspace import Workspace, workspace_stream
 from domain.workspace_refusals import WorkspaceUnknown
@@ -154,6 +154,11 @@ class Ending(Value, frozen=True, kw_only=True):
     cites: tuple[str, ...] = ()
     counted: bool = False
     due_at: datetime | None = None
+
+
+def pause_now(now: Moment) -> RunParked:
+    """The run is paused, because its leader asked for it."""
+    return RunParked(kind="paused", question=NULL, lease_kept=False, reason="asked_by_leader", parked_at=now.wall)
 
 
 def lease_stream(run_id: str) -> str:

@@ -160,3 +160,10 @@ WorkspaceFact = (
     | WorkspaceReaped
     | WorkspaceDestroyed
 )
+
+
+class LastSeen(Value, frozen=True, kw_only=True):
+    """What was last heard about a body beside its being there; kept in the evidence register and no fact."""
+
+    reason: str | None = None
+    message: str | None = None
