@@ -1,13 +1,12 @@
 """Failing an attempt from outside: it ends counted, by evidence or by its run's own policy, and its lease is revoked.
 
 The run is queued from an instant that the caller names, unless something else is owed to it: a pending cancel settles
-it, the last attempt spent aborts it, a pending pause makes it paused. Nothing is said of the lease when the same
-decision has already ended it, so that a holder whose clock ran out may still close late.
+it, the last attempt spent aborts it, a pending pause makes it paused.
 """
 
 from datetime import datetime
 
-from domain.lease import LeaseRevoked, holder_of
+from domain.lease import LeaseReleased, LeaseRevoked, holder_of
 from domain.run_facts import EndOutcome
 from domain.settling import Settlement, cancelled_by, settle_into
 from domain.standing import Ending, Remains, RunDraft, end_attempt, pause_now
@@ -41,8 +40,9 @@ def fail_attempt(draft: RunDraft, failed: Failed, remains: Remains, now: Moment)
 
 
 def revoke(draft: RunDraft, cause: str) -> None:
-    """Put down that the lease is taken away without settling; nothing when nobody has it any more."""
+    """Put down that the lease is taken away without settling, a late close included; nothing when it was given up."""
     lease = draft.standing.lease
     worker = holder_of(lease)
-    if worker is not None and not draft.lease_given_back:
+    given_up = any(isinstance(fact, LeaseReleased) for _, fact in draft.entries)
+    if worker is not None and not given_up:
         draft.on_lease(LeaseRevoked(fence=lease.fence, worker=worker, cause=cause))

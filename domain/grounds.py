@@ -32,6 +32,7 @@ from domain.workspace_facts import EXITS, ExitSeen, LossReason, ProvisionFaulted
 from domain.workspace_refusals import MESSAGE_MAX_CHARS, REASON_MAX_CHARS, check_text
 
 LOST: Final = "workspace_lost"
+BY_THE_CLOCK = ("expired", "detached", "slice_ended")
 BUDGET_SPENT = "ProvisioningTimeout"
 
 
@@ -107,18 +108,21 @@ def pending_loss(standing: Standing) -> Broken | None:
     )
 
 
-def judge_pending(draft: RunDraft, cites: tuple[str, ...], remains: Remains, now: Moment) -> bool:
-    """Whether a pending loss decides what follows from an attempt's end without a close; if so, it is put down.
+def judge_pending(draft: RunDraft, ending: Ending, remains: Remains, now: Moment) -> Ending | None:
+    """How the attempt ends without a close when a loss was pending; None when the loss decided it, and it is put down.
 
-    Under ``retry_fresh`` a run that nobody works on simply goes on as its attempt's end has it.
+    Under ``retry_fresh`` an expiry stays one, so that its holder may still close late, and a run that nobody works on
+    simply goes on as its attempt's end has it; both cite the loss.
     """
     broken, run = pending_loss(draft.standing), draft.standing.known
     if broken is None:
-        return False
-    if run.policy.on_workspace_lost == "retry_fresh" and not isinstance(run.phase, Running):
-        return False
-    judge(draft, msgspec.structs.replace(broken, cites=(*cites, *broken.cites)), remains, now)
-    return True
+        return ending
+    cites = (*ending.cites, *broken.cites)
+    goes_on = ending.outcome in BY_THE_CLOCK or not isinstance(run.phase, Running)
+    if run.policy.on_workspace_lost == "retry_fresh" and goes_on:
+        return msgspec.structs.replace(ending, cites=cites)
+    judge(draft, msgspec.structs.replace(broken, cites=cites), remains, now)
+    return None
 
 
 def judge(draft: RunDraft, broken: Broken, remains: Remains, now: Moment) -> None:

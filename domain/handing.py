@@ -185,8 +185,9 @@ def end_slice(standing: Standing) -> RunDraft:
     return draft
 
 
-def _hand_on(draft: RunDraft, ending: Ending, remains: Remains, now: Moment) -> None:
-    if judge_pending(draft, ending.cites, remains, now):
+def _hand_on(draft: RunDraft, end: Ending, remains: Remains, now: Moment) -> None:
+    ending = judge_pending(draft, end, remains, now)
+    if ending is None:
         return
     run = draft.standing.known
     exhausted = ending.counted and run.failed_attempts + 1 >= run.policy.max_attempts

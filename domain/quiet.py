@@ -18,7 +18,7 @@ from domain.refusal import Refusal
 from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
 from domain.run_facts import RunReassigned, TimeoutAcknowledged, WorkerTimeout
 from domain.settling import Settlement, end_into
-from domain.standing import Remains, RunDraft, Standing, refuse_settled
+from domain.standing import Ending, Remains, RunDraft, Standing, refuse_settled
 from domain.submission import check_id
 from domain.values import Moment, Value
 
@@ -98,11 +98,11 @@ def _told(run: Run, overdue: Overdue) -> bool:
 
 
 def _stall(draft: RunDraft, told: str, remains: Remains, now: Moment) -> None:
-    if judge_pending(draft, (told,), remains, now):
-        return
     run = draft.standing.known
     due_at = now.wall + timedelta(seconds=run.policy.backoff_s(run.failed_attempts + 1))
-    fail_attempt(draft, Failed(outcome="stalled", cites=(told,), due_at=due_at), remains, now)
+    ending = judge_pending(draft, Ending(outcome="stalled", cites=(told,), counted=True), remains, now)
+    if ending is not None:
+        fail_attempt(draft, Failed(outcome="stalled", cites=ending.cites, due_at=due_at), remains, now)
 
 
 def acknowledge(
