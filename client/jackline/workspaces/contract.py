@@ -27,6 +27,7 @@ Kind = Literal["present", "gone", "ended", "replaced", "harness_restarted", "wat
 
 LOSSES: Final = frozenset({"gone", "ended", "replaced"})
 MESSAGE_MAX: Final = 4000  # characters of a message; the service refuses longer ones
+DETAIL_MAX: Final = 256  # characters of one detail of an attached body
 MEMORY_LIMIT: Final = "memory limit"  # how an end by running out of memory is called everywhere
 
 

@@ -20,21 +20,21 @@ import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jackline.worker import keeper
 from jackline.workspaces import marks, removing
-from jackline.workspaces.contract import Attached, NotOurs, NotYet, Observation, PlaceFailed, WorkspaceRef
+from jackline.workspaces.contract import DETAIL_MAX, Attached, NotOurs, Observation, PlaceFailed, WorkspaceRef
 from jackline.workspaces.looking import OPEN, DirectoryIdentity, Pin, take
 
-NAME = "directory"
+NAME: Final = "directory"
 UNSAFE, EXISTS, NOT_MADE, UNSEEN = "UnsafeName", "DirectoryExists", "DirectoryNotMade", "DirectoryUnseen"
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is written down about one directory."""
+    """What is written down about one directory; once it is settled nobody stands on it any more."""
 
     workspace_id: str
     run_id: str
@@ -42,7 +42,7 @@ class Record:
     identity: str | None = None
     boot_id: str = ""
     settled: bool = False
-    kept: bool = False
+    unknown: bool = False
 
 
 class DirectoryProvider:
@@ -70,13 +70,15 @@ class DirectoryProvider:
         run_id = str(spec.get("run_id", "")) if isinstance(spec, dict) else ""
         await asyncio.to_thread(self._place, workspace_id, run_id)
 
-    async def attach(self, ref: WorkspaceRef) -> Attached | NotYet:
+    async def attach(self, ref: WorkspaceRef) -> Attached:
         """The directory's identity, and where it is."""
         pinned = await asyncio.to_thread(self.pin, ref)
         if isinstance(pinned, Observation):
             raise PlaceFailed(pinned.reason or UNSEEN, pinned.message or "the directory cannot be seen")
         pinned.release()
-        return Attached(str(pinned.identity), details={"path": str(pinned.path), "host": socket.gethostname()})
+        # From its end, where paths differ: a detail is bounded.
+        details = {"path": str(pinned.path)[-DETAIL_MAX:], "host": socket.gethostname()[:DETAIL_MAX]}
+        return Attached(str(pinned.identity), details=details)
 
     async def assert_(self, ref: WorkspaceRef) -> None:
         """Stamp the record as still wanted."""

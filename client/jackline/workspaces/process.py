@@ -29,7 +29,6 @@ from jackline.workspaces.contract import (
     MEMORY_LIMIT,
     Attached,
     NotOurs,
-    NotYet,
     Observation,
     PlaceFailed,
     WorkspaceRef,
@@ -111,7 +110,7 @@ class ProcessProvider:
         identity = ProcessIdentity(process.pid, _start_of(process.pid) or "", keeper.boot_id())
         self._children[workspace_id] = _Child(process, identity, keeper.oom_kills(process.pid))
 
-    async def attach(self, ref: WorkspaceRef) -> Attached | NotYet:
+    async def attach(self, ref: WorkspaceRef) -> Attached:
         """The process's identity."""
         child = self._children.get(ref.workspace_id)
         pid = ref.spec.get("pid") if isinstance(ref.spec, dict) else None
