@@ -5,7 +5,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.jackline-ready
-ROOMS := domain journal projections evidence commands policies api
+ROOMS := domain journal projections evidence commands policies api watchers
 PYTHON ?=
 
 .PHONY: help setup demo test check lint types arrows format bench soak openapi docs constraints clean
