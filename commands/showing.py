@@ -6,7 +6,6 @@ from typing import Any
 
 from commands.desk import Caller, Desk
 from domain.lease import Held
-from domain.run_facts import TERMINAL
 from domain.standing import Standing
 from domain.values import Moment
 from domain.workspace import Unplaced, Workspace, workspace_stream
@@ -30,16 +29,16 @@ def show(desk: Desk, standing: Standing, now: Moment) -> dict[str, Any]:
 
 def stood_on(desk: Desk, standing: Standing) -> list[Workspace]:
     """The workspaces of a run in the order in which they were placed, those that were destroyed included."""
-    found = {workspace_id: None for workspace_id in ever_of(desk, standing.run_id, ended=standing.state in TERMINAL)}
+    found = dict.fromkeys(ever_of(desk, standing.run_id))
     now = {workspace.workspace_id: workspace for workspace in standing.workspaces}
     found.update(dict.fromkeys(now))
     shown = [now.get(workspace_id) or workspace_of(desk, workspace_id) for workspace_id in found]
     return [workspace for workspace in shown if isinstance(workspace, Workspace)]
 
 
-def ever_of(desk: Desk, run_id: str, *, ended: bool) -> tuple[str, ...]:
+def ever_of(desk: Desk, run_id: str) -> tuple[str, ...]:
     """The ids of the workspaces of a run: of an open one from the index, of an ended one from the journal."""
-    if not ended:
+    if run_id in desk.live.cards:
         return desk.live.grounds.ever_of(run_id)
     streams = desk.journal.store.streams_of(run_id, PREFIX, REMEMBERED_MAX)
     return tuple(stream.removeprefix(PREFIX) for stream in streams)

@@ -14,6 +14,7 @@ from collections import Counter
 import msgspec
 
 from domain.values import Moment
+from domain.workspace_facts import LastSeen
 
 ScopeKey = tuple[str, str]
 """(tenant, scope)."""
@@ -24,13 +25,6 @@ PARTS_MAX = 1_000
 """Parts that one list of a scope may have."""
 LISTS_MAX = 256
 """Lists that are under way at one time; of more, the oldest are forgotten, and their observers begin anew."""
-
-
-class Words(msgspec.Struct, frozen=True):
-    """The reason and the message that were seen last of a workspace."""
-
-    reason: str | None = None
-    message: str | None = None
 
 
 class Observer(msgspec.Struct, frozen=True):
@@ -49,11 +43,12 @@ class Listed(msgspec.Struct):
 
     sync_id: str
     run_id: str
+    """The run of the observer that sends it."""
     parts: int = 0
     named: set[str] = msgspec.field(default_factory=set)
     vouched: set[str] = msgspec.field(default_factory=set)
     """Those of them that are there, and are what they were."""
-    since: float | None = None
+    since: float = 0.0
     """When the list was asked for, in monotonic seconds; whoever was attached later may be missing in it."""
 
 
@@ -62,7 +57,7 @@ class GroundMarks:
 
     def __init__(self) -> None:
         self._asserted: dict[str, Moment] = {}
-        self._words: dict[str, Words] = {}
+        self._words: dict[str, LastSeen] = {}
         self._observers: dict[ScopeKey, Observer] = {}
         self._watches: dict[str, dict[ScopeKey, None]] = {}
         self._lists: dict[ScopeKey, Listed] = {}
@@ -81,11 +76,11 @@ class GroundMarks:
         """Somebody gave a reason or a message; what was not given stays as it was."""
         if reason is not None or message is not None:
             before = self.words(workspace_id)
-            self._words[workspace_id] = Words(reason or before.reason, message or before.message)
+            self._words[workspace_id] = LastSeen(reason=reason or before.reason, message=message or before.message)
 
-    def words(self, workspace_id: str) -> Words:
+    def words(self, workspace_id: str) -> LastSeen:
         """The last reason and message of a workspace; empty when there were none."""
-        return self._words.get(workspace_id, Words())
+        return self._words.get(workspace_id, LastSeen())
 
     def forget(self, workspace_id: str) -> None:
         """Nothing of the workspace is left."""

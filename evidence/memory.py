@@ -22,6 +22,9 @@ from evidence.presence import PresenceMarks
 TOOLS_MAX = 256
 """Tool calls of one run that are known to be in flight; of more, the oldest are forgotten."""
 
+TURNS_TOLD_MAX = 64
+"""Ended turns of one attempt of which the holder is known to know; of more, the oldest are forgotten."""
+
 
 class Activity(msgspec.Struct, frozen=True):
     """The last sign of work on a run, and since when there has been none."""
@@ -90,6 +93,7 @@ class Evidence:
         self._activity: dict[str, Activity] = {}
         self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}
+        self._turns: dict[str, dict[int, None]] = {}
 
     def active(self, run_id: str, now: Moment) -> None:
         """An accepted output, partial, progress or effect write."""
@@ -123,8 +127,24 @@ class Evidence:
         tools = self._tools.get(run_id)
         return max(tools.values()) if tools else None
 
+    def tell_turn(self, run_id: str, turn: int) -> None:
+        """The holder has said itself how this turn ended, so it need not be told any more."""
+        turns = self._turns.setdefault(run_id, {})
+        turns[turn] = None
+        if len(turns) > TURNS_TOLD_MAX:
+            del turns[next(iter(turns))]
+
+    def turn_told(self, run_id: str, turn: int) -> bool:
+        """Whether the holder knows how the turn ended."""
+        return turn in self._turns.get(run_id, ())
+
+    def forget_turns(self, run_id: str) -> None:
+        """The attempt that had them is over."""
+        self._turns.pop(run_id, None)
+
     def forget_run(self, run_id: str) -> None:
         """The run has ended: no mark of it is left."""
+        self._turns.pop(run_id, None)
         self._activity.pop(run_id, None)
         self._tools.pop(run_id, None)
         self.leases.drop(run_id)
@@ -148,6 +168,7 @@ class Evidence:
             "activity": len(self._activity),
             "tools": len(self._tools),
             "workers": len(self._seen),
+            "turns": len(self._turns),
             **self.presence.sizes(),
             **self.grounds.sizes(),
         }

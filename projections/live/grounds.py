@@ -64,6 +64,8 @@ class GroundCard(msgspec.Struct):
     unknown_from: float | None = None
     unknown_since: datetime | None = None
     unknown_cause: str | None = None
+    undecided: bool = False
+    """Whether it was lost with an exit, and its run's holder has yet to say what that means."""
 
     @property
     def scope_key(self) -> ScopeKey | None:
@@ -83,6 +85,7 @@ class Grounds:
         self.cards: dict[str, GroundCard] = {}
         self._of_run: dict[str, dict[str, None]] = {}
         self._ever: dict[str, dict[str, None]] = {}
+        self._undecided: dict[str, dict[str, None]] = {}
         self._of_scope: dict[ScopeKey, dict[str, None]] = {}
         self._to_destroy: dict[WorkerKey, dict[str, None]] = {}
         self._unknown: dict[str, None] = {}
@@ -94,8 +97,11 @@ class Grounds:
         return len(self.cards)
 
     def of_run(self, run_id: str) -> tuple[str, ...]:
-        """The workspaces of a run whose bodies may still be there, in the order in which they were placed."""
-        return tuple(self._of_run.get(run_id, ()))
+        """The workspaces of a run that matter to it, in the order in which they were placed.
+
+        Those whose bodies may still be there, and those whose loss is yet to be decided by the end of the lease.
+        """
+        return tuple({**self._undecided.get(run_id, {}), **self._of_run.get(run_id, {})})
 
     def ever_of(self, run_id: str) -> tuple[str, ...]:
         """The workspaces that an open run stood on, the latest of them if there were many."""
@@ -108,6 +114,11 @@ class Grounds:
     def to_destroy(self, worker: WorkerKey) -> list[GroundCard]:
         """The workspaces that a worker placed and whose bodies are to be destroyed."""
         return [self.cards[workspace_id] for workspace_id in self._to_destroy.get(worker, ())]
+
+    def all_to_destroy(self) -> list[GroundCard]:
+        """The workspaces whose bodies are to be destroyed, in the order in which they were placed."""
+        found = [self.cards[workspace_id] for placed in self._to_destroy.values() for workspace_id in placed]
+        return sorted(found, key=lambda card: card.order)
 
     def unknown(self) -> Iterator[GroundCard]:
         """The workspaces of which nobody knows whether they are there, the longest unknown first."""
@@ -179,7 +190,8 @@ class Grounds:
                 self._unseen(card, fact, at)
             case ContinuityRestored():
                 self._seen_again(card, at.mono)
-            case WorkspaceLost():
+            case WorkspaceLost(pending=pending):
+                card.undecided = pending
                 self._over(card, "lost")
             case ProvisionFaulted():
                 self._over(card, "provision_failed")
@@ -242,6 +254,8 @@ class Grounds:
         for kind in GROUND_KINDS:
             self._deadlines.forget(kind, (workspace_id,))
         del self.cards[workspace_id]
+        if card.undecided:
+            self._undecided.setdefault(card.run_id, {})[workspace_id] = None
         _drop(self._of_run, card.run_id, workspace_id)
         _drop(self._to_destroy, (card.tenant, card.worker), workspace_id)
         if card.scope_key is not None:
@@ -252,6 +266,12 @@ class Grounds:
         """The workspace is needed, as of now."""
         self._marks.asserted(card.workspace_id, now)
         self._remind("idle", now.mono + self._graces.idle_reap_s, card)
+
+    def lease_ended(self, run_id: str) -> None:
+        """The lease is over: what a loss meant for the run is decided."""
+        self._undecided.pop(run_id, None)
+        for workspace_id in self._of_run.get(run_id, ()):
+            self.cards[workspace_id].undecided = False
 
     def run_ended(self, run_id: str, at: Moment) -> None:
         """The run is over: until now it was needed by being open, as far as this service asserts it by itself."""
@@ -285,6 +305,7 @@ class Grounds:
             "scopes": len(self._of_scope),
             "to_destroy": len(self._to_destroy),
             "unknown": len(self._unknown),
+            "undecided": len(self._undecided),
         }
 
 

@@ -298,6 +298,8 @@ class Live:
         self._evidence.leases.drop(run_id)
         for kind in LEASE_KINDS:
             self.deadlines.forget(kind, (run_id,))
+        self._evidence.forget_turns(run_id)
+        self.grounds.lease_ended(run_id)
         for scope in self._evidence.grounds.watched_by(run_id):
             self.remind("observer", at.mono, scope, run_id)
         self.places.free(run_id)
