@@ -39,7 +39,7 @@ class WorkspaceOver(Refusal):
 
     def __init__(self, *, workspace_id: str, phase: str, reason: str | None) -> None:
         super().__init__(
-            f"workspace {workspace_id!r} is {phase} ({reason}), and is given no second body",
+            f"workspace {workspace_id!r} is {phase}{f' ({reason})' if reason else ''}, and is given no second body",
             workspace_id=workspace_id, phase=phase, reason=reason,
         )  # fmt: skip
 
