@@ -71,7 +71,7 @@ async def test_whoever_was_attached_to_after_the_list_was_asked_for_is_not_absen
 async def test_bodies_that_are_not_attached_to_yet_are_never_absent(world: World) -> None:
     watch = await observer(world)
     run_id, fence = await world.held()
-    workspace_id = await placed(world, run_id, fence, provider="kubernetes", **IN)
+    workspace_id = await placed(world, run_id, fence, provider="kubernetes", scope=SCOPE)
 
     answer = await report(world, watch, synced=True)
 
@@ -233,7 +233,7 @@ async def test_a_thousand_workspaces_are_told_of_in_one_batch_and_the_lost_ones_
     for number in range(16):
         run_id, fence = await world.held(f"w{number}", ttl=3600)
         for _ in range(60):
-            workspace_id = await placed(world, run_id, fence, **IN)
+            workspace_id = await placed(world, run_id, fence, scope=SCOPE)
             await attached(world, workspace_id, workspace_id)
             runs.append((run_id, workspace_id))
     named = [(workspace_id, saw("present")) for run_id, workspace_id in runs if run_id != runs[0][0]]

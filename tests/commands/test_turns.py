@@ -190,7 +190,7 @@ async def test_a_notice_is_said_once_for_each_kind(world: World) -> None:
     turn = await delivered(world, run_id, fence, workspace_id)
 
     for kind in ("conversation_new", "conversation_new", "memory_limit"):
-        await turns.notice(world.desk, ADMIN, named(run_id, fence, turn), kind)  # type: ignore[arg-type]
+        await turns.notice(world.desk, ADMIN, named(run_id, fence, turn), kind)
 
     assert 2 == world.names(run_id).count("TurnNoticed")
 
