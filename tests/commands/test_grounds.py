@@ -310,7 +310,7 @@ async def test_a_workspace_that_is_let_go_takes_no_body_any_more(world: World) -
     assert "teardown" == refused.value.phase
 
 
-@pytest.mark.origin("C19", "C33", "K16", "U22")
+@pytest.mark.origin("C19", "C33", "K16")
 async def test_a_cancel_has_what_its_run_stood_on_destroyed_unless_it_says_keep(world: World) -> None:
     freed, _, torn = await standing(world)
     kept_run, _, kept = await standing(world)

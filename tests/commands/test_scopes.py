@@ -23,7 +23,7 @@ def part(index: int, *, last: bool = False, sync_id: str = "s1") -> Part:
     return Part(sync_id=sync_id, index=index, last=last)
 
 
-@pytest.mark.origin("C9", "R14", "U20")
+@pytest.mark.origin("C9", "R14")
 async def test_a_dropped_watch_is_unknown_and_a_full_list_ends_it(each_world: World) -> None:
     run_id, _, workspace_id = await standing(each_world, **IN)
     watch = await observer(each_world)
