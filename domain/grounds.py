@@ -29,7 +29,7 @@ from domain.standing import Ending, Remains, RunDraft, Standing, end_attempt
 from domain.values import NULL, Moment, Value, to_json
 from domain.workspace import Workspace
 from domain.workspace_facts import EXITS, ExitSeen, LossReason, ProvisionFaulted, WorkspaceLost
-from domain.workspace_refusals import MESSAGE_MAX_CHARS, REASON_MAX_CHARS, check_text
+from domain.workspace_refusals import REASON_MAX_CHARS, check_message, check_text
 
 LOST: Final = "workspace_lost"
 BY_THE_CLOCK = ("expired", "detached", "slice_ended")
@@ -221,7 +221,7 @@ def fault_into(draft: RunDraft, workspace: Workspace, fault: Fault, remains: Rem
 def fault(standing: Standing, workspace_id: str, why: Fault, remains: Remains, now: Moment) -> RunDraft:
     """Facts that follow when a provider cannot make the body; none when it was attached to or is over."""
     check_text("reason", why.reason, REASON_MAX_CHARS)
-    check_text("message", why.message, MESSAGE_MAX_CHARS)
+    check_message(why.message)
     draft, workspace = standing.draft(), standing.workspace(workspace_id)
     if workspace.phase in ("placing", "provisioning", "attaching"):
         fault_into(draft, workspace, why, remains, now)

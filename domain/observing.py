@@ -49,6 +49,7 @@ from domain.workspace_refusals import (
     REASON_MAX_CHARS,
     VERSION_MAX_CHARS,
     IncarnationBackwards,
+    check_message,
     check_text,
 )
 
@@ -95,8 +96,7 @@ def check(observation: Observation) -> None:
     check_text("identity", observation.identity, IDENTITY_MAX_CHARS)
     check_text("reason", observation.reason, REASON_MAX_CHARS)
     check_text("version", observation.version, VERSION_MAX_CHARS)
-    if observation.message is not None and len(observation.message) > MESSAGE_MAX_CHARS:
-        check_text("message", observation.message, MESSAGE_MAX_CHARS)
+    check_message(observation.message)
     check_incarnation(observation.incarnation)
     code = observation.exit_code
     if code is not None and not -EXIT_CODE_MAX <= code <= EXIT_CODE_MAX:

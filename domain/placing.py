@@ -40,13 +40,13 @@ from domain.workspace_refusals import (
     DETAILS_MAX,
     IDENTITY_MAX_CHARS,
     INCARNATION_MAX,
-    MESSAGE_MAX_CHARS,
     SCOPE_MAX_CHARS,
     WORKSPACES_MAX,
     IdentityChanged,
     IncarnationBackwards,
     WorkspaceOver,
     WrongPhase,
+    check_message,
     check_text,
 )
 
@@ -109,7 +109,7 @@ def wait_for(standing: Standing, workspace_id: str, on: WaitsOn, message: str | 
         WorkspaceUnknown, WorkspaceOver: there is no such workspace, or it has ended.
         WrongPhase: it is past waiting for room.
     """
-    check_text("message", message, MESSAGE_MAX_CHARS)
+    check_message(message)
     draft, workspace = standing.draft(), standing.workspace(workspace_id)
     refuse_over(workspace)
     if workspace.phase != "placing":

@@ -35,7 +35,7 @@ from domain.turns_state import Over, Turn, Turns
 from domain.values import Moment, Value
 from domain.workspace import Workspace
 from domain.workspace_facts import LastSeen
-from domain.workspace_refusals import MESSAGE_MAX_CHARS, REASON_MAX_CHARS, WrongPhase, check_text
+from domain.workspace_refusals import MESSAGE_MAX_CHARS, REASON_MAX_CHARS, WrongPhase, check_message, check_text
 
 TURNS_OPEN_MAX = 256
 """Turns of one attempt that have not ended."""
@@ -162,7 +162,7 @@ def fail(standing: Standing, presented: Presented, number: int, why: Failure, no
     """
     _ = holder(standing, presented)
     check_text("code", why.code, REASON_MAX_CHARS)
-    check_text("message", why.message, MESSAGE_MAX_CHARS)
+    check_message(why.message)
     message = "Turn lost (Harness restarted)" if why == Failure(code=HARNESS_RESTARTED) else why.message
     draft, over = standing.draft(), _over(standing.known.turns, number)
     if over is None:

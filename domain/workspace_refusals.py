@@ -23,6 +23,12 @@ def check_text(field: str, value: str | None, most: int) -> None:
         raise InvalidCommand(field=field, value=value[: most + 1], limit=f"1 to {most} characters")
 
 
+def check_message(value: str | None) -> None:
+    """Refuse a message of more than ``MESSAGE_MAX_CHARS`` characters; an empty one is as good as none."""
+    if value:
+        check_text("message", value, MESSAGE_MAX_CHARS)
+
+
 class WorkspaceUnknown(Refusal):
     """No workspace of the caller's tenant, or of the named run, has this id."""
 
