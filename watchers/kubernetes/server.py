@@ -186,7 +186,7 @@ class ApiServer:
                 yield change
 
     async def _lines(self, response: httpx.Response) -> AsyncGenerator[bytes]:
-        """The lines of a stream; what comes after the last line end was cut off and is nothing."""
+        """The lines of a stream; one that was cut off is none, and says that the stream broke."""
         rest = bytearray()
         try:
             async for chunk in response.aiter_raw():
@@ -201,6 +201,9 @@ class ApiServer:
                         yield bytes(line)
         except httpx.HTTPError as error:
             raise Blind(_said(error)) from error
+        if rest.strip():
+            msg = "the last line of a watch was cut off"
+            raise Blind(msg)
 
     async def _ask(
         self,

@@ -64,6 +64,11 @@ class View:
         """Whether everything that there is has been seen, and every change will be."""
         return all(one.complete_now for one in self.watched)
 
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The UIDs of pods that are nobody's body, or not yet."""
+        return frozenset(self._others)
+
     def know(self, workspace_id: str, uid: str, incarnation: int) -> None:
         """The service says which body is the workspace's."""
         self.incarnations[workspace_id] = incarnation
