@@ -225,7 +225,7 @@ class Grounds:
 
     def _seen_again(self, card: GroundCard, mono: float) -> None:
         if card.unknown_from is not None and card.provisioning_from is not None:
-            card.provisioning_from += mono - card.unknown_from
+            card.provisioning_from += mono - max(card.unknown_from, card.provisioning_from)
             self._remind("provision", card.provisioning_from + self._graces.provisioning_s, card)
         self._known(card)
 
@@ -293,6 +293,8 @@ class Grounds:
             if card.provisioning_from is not None:
                 self._stop_provisioning(card)
                 self._provision(card, now.mono)
+                if card.unknown_from is not None:  # its clock stands still all the same
+                    self._deadlines.forget("provision", (card.workspace_id,))
 
     def _remind(self, kind: Kind, mono: float, card: GroundCard) -> None:
         self._deadlines.add(due(mono, kind, (card.workspace_id,), ""))
