@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 AGAIN: Final = Retry(first_s=0.1, cap_s=5.0)
 FATAL: Final = (FenceLost, Forbidden, Unauthorised, NotFound)
 
+STANDING: Final = frozenset({"placing", "provisioning", "attaching", "running"})
+
 T = TypeVar("T")
 
 
@@ -139,7 +141,8 @@ class Teller:
         self.view.forget_all_but({one.workspace_id for one in workspaces})
         while seen := self._outbox.take(BATCH_MAX):
             await self._send(Batch(seen))
-        await self._state([*self.view.statement(), *lost_sight_of])
+        standing = {one.workspace_id for one in workspaces if one.phase in STANDING}
+        await self._state([*self.view.statement(standing), *lost_sight_of])
 
     async def _state(self, seen: list[Seen]) -> None:
         sync_id = self._clock.new_id()
@@ -148,7 +151,10 @@ class Teller:
             if not self.view.in_sight:
                 return
             listed_s_ago = max(0.0, self._clock.now() - self._bodies.listed_at)
-            await self._send(Batch(part, Part(sync_id, index, index == len(parts) - 1), listed_s_ago))
+            if not await self._send(Batch(part, Part(sync_id, index, index == len(parts) - 1), listed_s_ago)):
+                await asyncio.sleep(self._clock.jitter(self._again.cap_s))
+                self.complete()
+                return
         self.counts["synced"] += 1
 
     async def _look_for_the_missing(self, workspaces: list[Known]) -> list[Seen]:
@@ -180,8 +186,8 @@ class Teller:
         self.counts["found_missing"] += 1
         self.tell(one.workspace_id, told)
 
-    async def _send(self, batch: Batch) -> None:
-        """One batch, until it is answered."""
+    async def _send(self, batch: Batch) -> bool:
+        """One batch, until it is answered; whether it was taken."""
         try:
             taken = await self._patiently(lambda: self._reports.tell(batch))
         except FATAL:
@@ -189,10 +195,11 @@ class Teller:
         except Problem as refusal:
             self.counts["batches_refused"] += 1
             log.error("a batch of %d observations was refused: %s", len(batch.seen), refusal)
-            return
+            return False
         self.counts["told"] += len(batch.seen)
         for workspace_id, code in taken.refused:
             self._refused(workspace_id, code)
+        return True
 
     def _refused(self, workspace_id: str, code: str) -> None:
         """One observation was not acceptable; another body than ours may be the one that is stood on."""

@@ -133,6 +133,16 @@ def present(body: Body) -> Observation:
     return Observation("present", body.identity, body.incarnation, reason, message, version=_version_of(body.pod))
 
 
+def ended(body: Body) -> Observation:
+    """The body's end once more, for whoever has not heard of it."""
+    return _ended(body, body.pod)
+
+
+def named(body: Body) -> Observation:
+    """The body is still there, though it has ended: nothing follows, but it is not absent."""
+    return dropped(body, "Ended", "it has ended, and is still there")
+
+
 def synced(body: Body) -> Observation:
     """Together with `present` in one batch: it is known again."""
     return Observation("synced", body.identity, version=_version_of(body.pod))
@@ -143,6 +153,11 @@ def dropped(body: Body, reason: str, message: str | None = None) -> Observation:
     return Observation("watch_dropped", body.identity, None, _cut(reason, REASON_MAX_CHARS), _cut(message))
 
 
+def unheard(body: Body) -> Observation:
+    """The body is on a node that nobody hears from."""
+    return dropped(body, "NodeUnreachable", f"nobody hears from node {body.pod.spec.node_name}")
+
+
 def _judged(body: Body, pod: Pod, around: Around) -> Judged:
     if pod.status.phase in TERMINAL:
         return Judged(replace(body, over=True, dropped=False), () if body.over else (_ended(body, pod),))
@@ -151,15 +166,14 @@ def _judged(body: Body, pod: Pod, around: Around) -> Judged:
     if not pod.scheduled:
         return Judged(body)
     if pod.status.phase == "Unknown" or (around.unreachable and not pod.ready):
-        return _out_of_sight(body, pod)
+        return _out_of_sight(body)
     return _in_sight(body, pod, around)
 
 
-def _out_of_sight(body: Body, pod: Pod) -> Judged:
+def _out_of_sight(body: Body) -> Judged:
     if body.dropped:
         return Judged(body)
-    message = f"nobody hears from node {pod.spec.node_name}"
-    return Judged(replace(body, dropped=True), (dropped(body, "NodeUnreachable", message),))
+    return Judged(replace(body, dropped=True), (unheard(body),))
 
 
 def _in_sight(body: Body, pod: Pod, around: Around) -> Judged:

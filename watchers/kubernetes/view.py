@@ -83,12 +83,15 @@ class View:
         if (waiting := self._others.get(uid)) is not None:
             self.pod(waiting)
 
-    def statement(self) -> Iterator[tuple[str, Observation]]:
-        """Every body that is there, as it stands; one on a silent node as out of sight."""
+    def statement(self, standing: set[str]) -> Iterator[tuple[str, Observation]]:
+        """Every body that is there, as it stands; `standing` are the workspaces that the service knows of no end of."""
         for body in self.bodies.values():
-            if body.tellable:
-                silent = verdicts.dropped(body, "NodeUnreachable", f"nobody hears from node {body.pod.spec.node_name}")
-                yield body.workspace_id, silent if body.dropped else verdicts.present(body)
+            if body.over:
+                yield body.workspace_id, verdicts.ended(body) if body.workspace_id in standing else verdicts.named(body)
+            elif body.dropped:
+                yield body.workspace_id, verdicts.unheard(body)
+            elif body.tellable:
+                yield body.workspace_id, verdicts.present(body)
 
     def forget_all_but(self, workspace_ids: set[str]) -> None:
         """Nobody stands any more on what is neither seen nor known to the service."""
