@@ -33,11 +33,16 @@ def unknowns(desk: Desk) -> list[dict[str, Any]]:
 
 def observers(desk: Desk) -> dict[str, Any]:
     """How many workspaces and scopes there are, and what became of the observations since this process started."""
-    grounds, marks = desk.live.grounds, desk.evidence.grounds
+    grounds, marks, now = desk.live.grounds, desk.evidence.grounds, desk.clock().mono
+    watching = [
+        {"scope": scope[1], "run_id": observer.run_id, "silent_s": round(now - observer.seen.mono, 3)}
+        for scope, observer in islice(marks.observers(), SHOWN_MAX)
+    ]
     return {
         "workspaces": len(grounds),
         "unknown": grounds.sizes()["unknown"],
         "scopes": marks.sizes()["observers"],
+        "watching": watching,
         "observations": dict(marks.counts),
         "first_error": alarm(desk),
     }

@@ -16,11 +16,13 @@ from typing import Any
 
 import msgspec
 
-from commands.desk import Caller, Desk
+from commands.desk import Caller, Desk, NotAllowed
+from commands.looking import OBSERVERS_QUEUE
 from commands.observing import tell
 from domain.lease import FenceLost, FenceRequired
 from domain.observing import ALIVE, Observation
 from domain.refusal import InvalidCommand, Refusal, RunUnknown
+from domain.run_facts import RunSubmitted
 from domain.standing import holder, lease_stream
 from domain.submission import check_id
 from domain.values import Value
@@ -33,7 +35,7 @@ OBSERVATIONS_MAX = 1_000
 SIDE_BY_SIDE = 64
 """Workspaces that are decided on at the same time."""
 
-_ABOUT_THE_OBSERVER = (FenceLost, FenceRequired, RunUnknown)
+_ABOUT_THE_OBSERVER = (FenceLost, FenceRequired, NotAllowed, RunUnknown)
 _PRESENT, _SYNCED, _GONE = Observation(kind="present"), Observation(kind="synced"), Observation(kind="gone")
 
 
@@ -97,11 +99,23 @@ class Report:
 
         Raises:
             FenceLost: the observer does not hold its run any more.
+            NotAllowed: its key is bound to workers, and its run is not that of this scope's observer.
         """
         standing = self.desk.standing(self.caller, self.batch.run_id)
         holder(standing, self.desk.presented(self.caller, self.batch.fence))
+        self._require_scope(standing.known.submission)
         lease = lease_stream(self.batch.run_id)
         return {lease: standing.versions[lease]}
+
+    def _require_scope(self, wish: RunSubmitted) -> None:
+        """A key that is bound to workers observes the scope for which its run was made, and no other."""
+        if self.caller.workers is None or (wish.queue, wish.concurrency_key) == (OBSERVERS_QUEUE, self.batch.scope):
+            return
+        raise NotAllowed(
+            principal=self.caller.principal,
+            action=f"observe scope {self.batch.scope!r}",
+            allowed=f"the holder of a run in queue {OBSERVERS_QUEUE!r} with this concurrency key",
+        )
 
     async def all(self, told: dict[str, list[Observation]], *, absent: bool = False) -> None:
         """Decide on each of these workspaces; one that is refused costs no other."""

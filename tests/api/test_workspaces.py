@@ -191,6 +191,7 @@ async def test_an_observer_reports_its_whole_scope(service: Service) -> None:
     assert 1 == health["refused_stale"]["POST /v1/observers/{observer_id}/observations"]
     assert {"applied": 1, "ignored_unknown": 1} == health["loops"]["observers"]["observations"]
     assert 1 == health["loops"]["observers"]["scopes"]
+    assert [("c1", observer)] == [(each["scope"], each["run_id"]) for each in health["loops"]["observers"]["watching"]]
 
 
 async def test_turns_as_the_contract_has_them(service: Service) -> None:

@@ -142,6 +142,21 @@ async def test_an_observer_that_lost_its_run_is_refused_and_nothing_it_says_is_b
     assert "running" == each_world.state(run_id)
 
 
+async def test_a_bound_key_observes_the_scope_that_its_run_was_made_for_and_no_other(world: World) -> None:
+    run_id, _, workspace_id = await standing(world, **IN)
+    own_run, fence = await world.held("w9")
+    watch = await observer(world)
+
+    with pytest.raises(NotAllowed) as refused:
+        await report(world, (own_run, fence), (workspace_id, saw("gone")), caller=worker_key("w9"))
+    with pytest.raises(NotAllowed):
+        await report(world, watch, scope="cluster-2", caller=worker_key("obs"))
+    answer = await report(world, watch, (workspace_id, saw("present")), caller=worker_key("obs"))
+
+    assert "observe scope 'cluster-1'" == refused.value.action
+    assert (1, "running") == (answer["applied"], world.state(run_id))
+
+
 @pytest.mark.origin("H14")
 async def test_the_end_of_an_observer_makes_what_it_watched_unknown_at_once(each_world: World) -> None:
     run_id, _, workspace_id = await standing(each_world, ttl=60, **IN)
