@@ -113,6 +113,7 @@ async def test_keys_see_the_workspaces_of_the_runs_that_they_may_see(service: Se
     assert {who: int(who in may) for who in keys} == listed
 
 
+@pytest.mark.origin("C10")
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from commands import steering, workspaces
+from commands import ending, steering, workspaces
 from commands.desk import NotAllowed
 from domain.claiming import LimitReached
+from domain.handing import Park
 from domain.lease import FenceLost
 from domain.placing import Attach
 from domain.refusal import InvalidCommand, SettledOtherwise
@@ -39,7 +40,7 @@ async def test_an_external_workspace_begins_in_the_making_and_is_attached_to_by_
     assert shown(each_world, workspace_id)["position"] == each_world.journal.position
 
 
-@pytest.mark.origin("C4", "C5", "R13")
+@pytest.mark.origin("C1", "C4", "C5", "C6", "R13")
 async def test_a_body_that_is_gone_settles_its_run_as_lost_with_the_last_words_seen(each_world: World) -> None:
     run_id, _, workspace_id = await standing(each_world)
     await see(each_world, workspace_id, saw("present", message="disk is nearly full"))
@@ -78,6 +79,7 @@ async def test_a_loss_that_races_a_close_leaves_one_outcome(each_world: World) -
         assert not [each for each in done if isinstance(each, Exception) and not isinstance(each, FenceLost)]
 
 
+@pytest.mark.origin("C3", "R12")
 async def test_retry_fresh_queues_the_run_at_once_and_its_next_attempt_starts_without_ground(world: World) -> None:
     run_id, fence, workspace_id = await standing(world, on_workspace_lost="retry_fresh")
 
@@ -90,6 +92,42 @@ async def test_retry_fresh_queues_the_run_at_once_and_its_next_attempt_starts_wi
     assert fence + 1 == again["fence"]
     assert ["lost", "provisioning"] == [each["phase"] for each in (await world.show(run_id))["workspaces"]]
     assert fresh != workspace_id
+
+
+@pytest.mark.origin("C2")
+@pytest.mark.parametrize("keep_lease", [False, True])
+async def test_a_body_that_goes_while_its_run_is_parked_is_lost_all_the_same(world: World, *, keep_lease: bool) -> None:
+    run_id, fence, workspace_id = await standing(world, ttl=3600)
+    parked = Park(kind="waiting_input", keep_lease=keep_lease)
+    await ending.park(world.desk, ADMIN, run_id, fence, parked)
+
+    await see(world, workspace_id, saw("gone", reason="NodeLost"))
+
+    assert ("lost", "workspace_lost") == (world.state(run_id), (await world.show(run_id))["reason"])
+
+
+@pytest.mark.origin("C15")
+async def test_the_workspaces_of_a_run_are_lost_independently_of_each_other(world: World) -> None:
+    run_id, fence, first = await standing(world, on_workspace_lost="park")
+    second = await placed(world, run_id, fence)
+    await attached(world, second, "body-2")
+
+    await see(world, first, saw("gone", reason="PodDeleted"))
+    one = [each["phase"] for each in (await world.show(run_id))["workspaces"]]
+    await see(world, second, saw("gone", reason="Evicted"))
+
+    assert ["lost", "running"] == one
+    assert ["PodDeleted", "Evicted"] == [each["lost"]["reason"] for each in (await world.show(run_id))["workspaces"]]
+    assert 1 == world.names(run_id).count("RunParked")
+
+
+@pytest.mark.origin("A24", "K16")
+async def test_a_close_leaves_the_ground_where_it_is_to_be_looked_into(world: World) -> None:
+    run_id, fence, workspace_id = await standing(world)
+
+    await world.close(run_id, fence)
+
+    assert ("running", False) == (ground(world, workspace_id).phase, shown(world, workspace_id)["to_assert"])
 
 
 async def test_park_has_the_run_wait_for_somebody_who_takes_it_over(world: World) -> None:
@@ -174,7 +212,7 @@ async def test_a_seen_kubernetes_body_is_not_attached_to_before_its_inside_answe
     assert ("attaching", "uid-1", "running") == (seen["phase"], seen["identity"], running["phase"])
 
 
-@pytest.mark.origin("R12", "C6")
+@pytest.mark.origin("C6", "C7")
 async def test_another_body_is_refused_and_an_incarnation_never_goes_backwards(each_world: World) -> None:
     run_id, _, workspace_id = await standing(each_world)
     await see(each_world, workspace_id, saw("present", incarnation=3))
@@ -261,7 +299,7 @@ async def test_placing_again_under_the_same_command_id_makes_no_second_workspace
     assert 1 == each_world.names(run_id).count("WorkspacePlaced")
 
 
-@pytest.mark.origin("C30", "C14")
+@pytest.mark.origin("C30", "C14", "D49")
 async def test_a_body_waits_for_capacity_without_a_deadline(world: World) -> None:
     run_id, fence = await world.held(ttl=3600, total_after_s=0, quiet_after_s=0)
     workspace_id = await placed(world, run_id, fence, provider="kubernetes")

@@ -211,6 +211,7 @@ async def test_a_list_in_parts_counts_once_its_last_part_came(each_world: World)
     assert 0 == each_world.desk.evidence.grounds.sizes()["lists"]
 
 
+@pytest.mark.origin("D52")
 async def test_a_part_that_does_not_follow_is_refused_and_the_list_begins_anew(world: World) -> None:
     watch = await observer(world)
     run_id, _, workspace_id = await standing(world, **IN)

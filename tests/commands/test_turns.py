@@ -155,6 +155,7 @@ async def test_a_delivered_turn_waits_without_a_deadline(world: World) -> None:
     assert turn in world.desk.standing(ADMIN, run_id).known.turns.open
 
 
+@pytest.mark.origin("C34")
 async def test_turns_end_silently_with_their_attempt_and_nothing_is_left_to_be_due(world: World) -> None:
     run_id, fence, workspace_id = await standing(world)
     turn = await admitted(world, run_id, fence, workspace_id)

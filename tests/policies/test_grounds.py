@@ -1,10 +1,11 @@
 """The promises about workspaces: budgets, idleness, observers; each at its very instant and not before."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands import steering, workspaces
+from commands import steering, turns, workspaces
 from commands.desk import Timers
 from domain.refusal import SettledOtherwise
 from policies import assertion, harness_restart, observer_gone, provisioning
@@ -13,7 +14,7 @@ from tests.commands.ground import SCOPE, attached, ground, observer, placed, rep
 from tests.commands.world import ADMIN, World, opened
 from tests.policies.kit import reminder, scene, stale, told
 
-BUDGET_S, IDLE_S = 120.0, 1800.0
+BUDGET_S, IDLE_S, ADMISSION_S = 120.0, 1800.0, 90.0
 LONG: dict[str, Any] = {"ttl": 3600, "quiet_after_s": 0, "total_after_s": 0}
 
 
@@ -165,6 +166,31 @@ async def test_reminders_of_what_is_over_ask_for_nothing(world: World) -> None:
     await world.close(run_id, fence)
     with pytest.raises(SettledOtherwise):
         workspaces.assert_needed(world.desk, ADMIN, workspace_id)
+
+
+@pytest.mark.origin("R29", "K5")
+async def test_every_clock_about_ground_starts_anew_with_the_service(data_dir: Path) -> None:
+    async with opened(data_dir) as world:
+        run_id, fence = await world.held(**LONG)
+        making = await placed(world, run_id, fence)
+        _, _, idle = await standing(world, **LONG)
+        _, _, parted = await standing(world, **LONG)
+        await turns.admit(world.desk, ADMIN, run_id, fence, None)
+        world.go(80)
+    world.clock.go(5000)
+    async with opened(data_dir) as world:
+        await world.later(ADMISSION_S - 1)
+        before = (world.names(run_id).count("TurnFailed"), ground(world, making).phase)
+        await world.later(BUDGET_S - ADMISSION_S)
+        making_phase = ground(world, making).phase
+        workspaces.assert_needed(world.desk, ADMIN, idle)
+        await world.later(IDLE_S - BUDGET_S)
+        await world.later(1)
+
+        assert (0, "provisioning", "provisioning") == (*before, making_phase)
+        assert "TurnFailed" in world.names(run_id)
+        assert "provision_failed" == ground(world, making).phase
+        assert ("running", "teardown") == (ground(world, idle).phase, ground(world, parted).phase)
 
 
 async def test_every_length_is_a_timer_of_the_service() -> None:
