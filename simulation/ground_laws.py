@@ -39,6 +39,7 @@ def check_ground(before: Standing, entries: Entries, after: Standing) -> None:
         _one_body(was.get(workspace.workspace_id), workspace, facts)
     _lost_by_evidence(before, entries)
     _turns_end_once(before, [fact for _, fact in entries])
+    _no_turn_outlives_its_mark(after)
 
 
 def _turns(standing: Standing) -> int:
@@ -89,3 +90,13 @@ def _turns_end_once(before: Standing, facts: Sequence[Fact]) -> None:
     restarted = any(isinstance(fact, HarnessRestarted) for fact in facts)
     if not restarted and any(isinstance(fact, TurnCut) and not fact.cites for fact in ends):
         raise LawBroken(TURNS, "cut without a restart", ends)
+
+
+def _no_turn_outlives_its_mark(after: Standing) -> None:
+    if not isinstance(after.run, Run):
+        return
+    incarnations = {each.workspace_id: each.incarnation for each in after.workspaces}
+    for turn in after.run.turns.open.values():
+        now = incarnations.get(turn.workspace_id or "", 0)
+        if turn.delivered and turn.mark is not None and turn.mark < now:
+            raise LawBroken(TURNS, f"turn {turn.turn} waits under mark {turn.mark}, and the harness is at {now}")

@@ -141,6 +141,13 @@ class Outcome:
         return [fact for _, fact in self._draft.entries]
 
     @property
+    def entries(self) -> list[tuple[str, Fact]]:
+        """The facts that follow, each with its stream; a refusal is raised."""
+        _ = self.facts
+        assert self._draft is not None
+        return self._draft.entries
+
+    @property
     def versions(self) -> dict[str, int]:
         """What the decision is guarded by."""
         _ = self.facts
