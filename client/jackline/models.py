@@ -263,6 +263,7 @@ class Why:
     evidence: Any = field(default_factory=dict)
     fence: int | None = None
     clocks: list[RunClock] = field(default_factory=list)
+    workspaces: list[Any] = field(default_factory=list)
     next: str | None = None
 
 
