@@ -46,6 +46,7 @@ from tests.domain.commands import (
 from tests.domain.facts import cancel_asked, closed, granted, parked, pause_asked, submitted
 from tests.domain.ground_facts import (
     fault,
+    faulted,
     ground,
     lose,
     observe,
@@ -56,7 +57,7 @@ from tests.domain.ground_facts import (
     time_out,
     unknown,
 )
-from tests.domain.kit import GROUND, Given, given, ground_citation, noon, on, run_citation
+from tests.domain.kit import GROUND, Given, given, ground_citation, noon, on, run_citation, told
 
 
 def standing(policy: str = "settle_lost", **more: Any) -> Given:
@@ -227,6 +228,18 @@ def test_a_cancel_destroys_the_grounds_of_its_run_and_a_kept_one_stays() -> None
     assert ("teardown", "destroyed") == (after.ground().phase, after.ground("w2").phase)
     kept = given(submitted(), granted(), ground(), cancel_asked())
     assert kept.when(cancel_due(), at=15).after.ground().awaits_teardown
+
+
+@pytest.mark.origin("C19", "K16")
+def test_a_cancel_destroys_also_the_lost_and_faulted_bodies_that_were_left_to_be_looked_at() -> None:
+    earlier = on("w2", placed("kubernetes", workspace_id="w2", fence=0), faulted())
+    after = standing("retry_fresh").when(lose("Evicted")).after
+    queued = Given(told(after.standing, earlier))
+
+    cancelled = queued.when(cancel()).after.now_it_is("cancelled")
+    assert [("lost", True), ("provision_failed", True)] == [
+        (each.phase, each.awaits_teardown) for each in cancelled.standing.workspaces
+    ]
 
 
 @pytest.mark.origin("K16")
