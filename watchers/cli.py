@@ -46,16 +46,20 @@ def _watch() -> None:
 def watch_kubernetes(
     place: Place,
     scope: Annotated[str, typer.Option(help="What is watched as a whole: one name for each cluster.")],
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only this one. [all]")] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Only this one; default: all of them.")
+    ] = None,
     selector: Annotated[str, typer.Option("--selector", "-l", help="Which pods and sandboxes.")] = SELECTOR,
-    kubeconfig: Annotated[str | None, typer.Option(help="A kubeconfig. [the pod's own access, else kubectl's]")] = None,
-    context: Annotated[str | None, typer.Option(help="A context of it. [the current one]")] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option(help="A kubeconfig; default: the pod's own access, else what kubectl uses.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="A context of it; default: the current one.")] = None,
     provision: Annotated[bool, typer.Option("--provision", help="Also make, assert and destroy bodies.")] = False,
     template: Annotated[Path | None, typer.Option(help="What bodies are made from: YAML or JSON.")] = None,
     any_spec: Annotated[bool, typer.Option("--any-spec", help="Workspaces may ask for any pod at all.")] = False,
     nodes: Annotated[bool, typer.Option(help="Tell silent nodes apart; needs the right to list nodes.")] = True,
     watch_s: Annotated[int, typer.Option(min=1, max=300, help="How long a watch lasts: bounds blindness.")] = 40,
-    observer_id: Annotated[str | None, typer.Option("--id", help="Its name. [made of the host's]")] = None,
+    observer_id: Annotated[str | None, typer.Option("--id", help="Its name; default: made of the host's.")] = None,
 ) -> int:
     """Watch the pods that workspaces stand on, and report what becomes of them."""
     if not 1 <= len(scope) <= SCOPE_MAX_CHARS:

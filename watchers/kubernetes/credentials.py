@@ -106,7 +106,8 @@ class Kubeconfig:
         try:
             config.load_kube_config(self._path, self._context, client_configuration=settings)
         except Exception as error:
-            msg = f"the kubeconfig cannot be used: {error}"
+            where = self._path or os.environ.get("KUBECONFIG") or "~/.kube/config"
+            msg = f"the kubeconfig {where} cannot be used: {str(error).rstrip('.')}"
             raise NoAccess(msg, "`kubectl config get-contexts` shows what there is") from error
         return settings
 

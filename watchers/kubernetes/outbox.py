@@ -33,8 +33,8 @@ class Pending:
             self.sight = seen
 
     def told(self) -> list[Observation]:
-        """Everything, in the order in which it makes sense."""
-        return [one for one in (self.restarted, self.present, self.sight, *self.ends.values()) if one is not None]
+        """Everything, in the order in which it makes sense; of two with one incarnation the later one says why."""
+        return [one for one in (self.present, self.restarted, self.sight, *self.ends.values()) if one is not None]
 
 
 class Outbox:
