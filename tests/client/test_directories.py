@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,16 @@ from jackline.workspaces.looking import OPEN, DirectoryIdentity, Pin
 pytestmark = [pytest.mark.system, pytest.mark.origin("C15", "R12")]
 
 REF = WorkspaceRef("w1")
+NOBODY = 65534
+REMOVING = """
+import os, sys
+from pathlib import Path
+from jackline.workspaces import removing
+if os.getuid() == 0:
+    os.setgid(int(sys.argv[1]))
+    os.setuid(int(sys.argv[1]))
+removing.remove(Path("own"))
+"""
 
 
 @pytest.fixture
@@ -152,13 +163,47 @@ def test_a_directory_that_nobody_may_enter_is_opened_up_and_nothing_outside_is(t
     outside.chmod(0o555)
     for path in (deep, deep.parent):
         path.chmod(0)
-    removing._open_up(tmp_path / "own", str(deep))
-    removing._open_up(tmp_path / "own", str(tmp_path / "own" / "link"))
+    removing.open_up(tmp_path / "own", str(deep))
+    removing.open_up(tmp_path / "own", str(tmp_path / "own" / "link"))
 
     assert 0o700 == deep.stat().st_mode & 0o777
     assert 0o555 == outside.stat().st_mode & 0o777
     removing.remove(tmp_path / "own")
     outside.chmod(0o755)
+
+
+def test_an_ordinary_user_removes_what_its_command_has_closed(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    deep = place / "own" / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    for path in (deep, deep.parent, deep.parent.parent):
+        path.chmod(0)
+    # Root may enter everything: then somebody else removes. The path is relative, because the way to it is root's.
+    for path in (place, place / "own", place / "own" / "a", place / "own" / "a" / "b"):
+        os.chown(path, *((NOBODY, NOBODY) if os.getuid() == 0 else (os.getuid(), os.getgid())))
+    subprocess.run([sys.executable, "-c", REMOVING, str(NOBODY)], cwd=place, check=True)
+
+    assert [] == os.listdir(place)
+
+
+async def test_a_directory_that_its_command_has_closed_is_opened_to_see_whether_it_is_ours(
+    provider: DirectoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def denied(path: str | Path, *words: int, **named: int) -> int:
+        closed = Path(path) == provider.path("w1") and provider.path("w1").stat().st_mode & 0o700 != 0o700
+        if closed and not words[0] & os.O_PATH:
+            # What an ordinary user is told; root may open everything.
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *words, **named)
+
+    provider.path("w1").chmod(0)
+    monkeypatch.setattr(os, "open", denied)
+
+    assert await provider.teardown(REF)
+    assert not provider.path("w1").exists()
 
 
 async def test_nothing_is_removed_while_something_is_mounted_inside(

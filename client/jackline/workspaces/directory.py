@@ -125,6 +125,15 @@ class DirectoryProvider:
         """Remove a record; its directory, if there is one, stays and is nobody's."""
         self._record_path(workspace_id).unlink(missing_ok=True)
 
+    def _is_node_of(self, ref: WorkspaceRef) -> bool:
+        """Whether what is in the workspace's place has its device and inode."""
+        record = self.record(ref.workspace_id)
+        identity = DirectoryIdentity.of(ref.identity or (record.identity if record else None) or "")
+        with contextlib.suppress(OSError):
+            seen = os.lstat(self.path(ref.workspace_id))
+            return identity is not None and (seen.st_dev, seen.st_ino) == (identity.device, identity.inode)
+        return False
+
     def _record_path(self, workspace_id: str) -> Path:
         path = self.path(workspace_id)
         return path.with_name(f"{path.name}.json")
@@ -156,6 +165,9 @@ class DirectoryProvider:
         if record is not None and record.identity is None and os.path.lexists(path):
             self._place(record.workspace_id, record.run_id)  # cut short between making it and marking it
         pinned = self.pin(ref)
+        if isinstance(pinned, Observation) and pinned.kind == "watch_dropped" and self._is_node_of(ref):
+            removing.open_up(path, str(path))  # closed by its own command: the mark decides once it can be read
+            pinned = self.pin(ref)
         if isinstance(pinned, Pin):
             pinned.release()
             removing.remove(path)

@@ -33,7 +33,7 @@ def remove(directory: Path) -> None:
         if (closed := _removed_as_far_as_possible(aside)) is None:
             return
         for path in closed:
-            _open_up(aside, path)
+            open_up(aside, path)
     shutil.rmtree(aside)
 
 
@@ -68,15 +68,15 @@ def _removed_as_far_as_possible(directory: Path) -> list[str] | None:
     """None when nothing is left; else the directories that could not be entered or changed."""
     closed: set[str] = set()
 
-    def remember(_: object, path: str, __: object) -> None:
-        closed.update((path, str(Path(path).parent)))
+    def remember(_: object, path: str | Path, __: object) -> None:
+        closed.update((str(path), str(Path(path).parent)))
 
     shutil.rmtree(directory, onerror=remember)
     within = [path for path in sorted(closed) if path == str(directory) or path.startswith(f"{directory}/")]
     return within if os.path.lexists(directory) else None
 
 
-def _open_up(root: Path, path: str) -> None:
+def open_up(root: Path, path: str) -> None:
     """Give ourselves every right on a directory at or below `root`, and never on what a link leads to."""
     flags = (os.O_PATH if sys.platform == "linux" else os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
