@@ -38,6 +38,7 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # by itself, or a shell's word for its own child
 LEFTOVER_GRACE_S = 2.0  # for processes that outlive the command itself
 LEFTOVER_LIMIT_S = 30.0  # what even SIGKILL does not end by then (a hung device) must not hold the report back
 REPORT_TRIES = 30
@@ -178,6 +179,7 @@ class Keeper:
         self.trust = (float("inf"), 0.0)
         self.alone_since: float | None = None
         self.come_back_s: float | None = None
+        self.kills = oom_kills(os.getpid())
 
     def run(self) -> None:
         """Start, wait, end, report."""
@@ -335,7 +337,13 @@ class Keeper:
             "signal": None if exited else -code,
             "stop": self.stop,
             "killed": self.killed,
+            "memory_limit": code in KILLED and not self.killed and self._kernel_killed(),
         }
+
+    def _kernel_killed(self) -> bool:
+        """Whether the kernel has killed for want of memory where we and our command are, since we started."""
+        kills = oom_kills(os.getpid())
+        return kills is not None and self.kills is not None and kills > self.kills
 
     def _report(self, evidence: dict[str, Any]) -> None:
         """Leave the evidence; a full disk is waited for a while, since nobody else knows what is written here."""
