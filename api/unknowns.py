@@ -2,7 +2,8 @@
 
 *Unknown* is not *gone*: nothing follows from it but that it is shown. An unknown that lasts is somebody's watch that
 has failed unnoticed, so once the oldest is ``observer_alarm_s`` seconds old the service counts as degraded, until it is
-seen again. Ages are on the monotonic clock: time during which no node was up has not passed.
+seen again. What is left of a run that has ended is nobody's to watch, and does not count. Ages are on the monotonic
+clock: time during which no node was up has not passed.
 """
 
 from itertools import islice

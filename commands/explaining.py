@@ -38,7 +38,8 @@ def explain(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
         unknown_since=unknown_since(standing.workspaces),
         clocks=tuple(_clocks(desk, run_id, now)),
     )
-    return with_grounds(why(standing, _facts(desk, run_id), case), standing, footings(desk, standing, now), now)
+    facts = _facts(desk, run_id)
+    return with_grounds(why(standing, facts, case), standing, footings(desk, standing, now), facts, now)
 
 
 def _clocks(desk: Desk, run_id: str, now: Moment) -> Iterator[Clock]:

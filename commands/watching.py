@@ -1,8 +1,9 @@
 """When nobody watches any more: workspaces become unknown, which is shown with its age, and is never a loss.
 
-At a boot every workspace that was attached to is unknown since then: nobody can have told us anything before. When the
-lease of an observer's run ends, so are the workspaces of the scopes that it watched. An unknown that began earlier goes
-on. What ends it is a full list of whoever watches: ``commands.scopes``.
+At a boot every workspace that an open run stands on is unknown since then: nobody can have told us anything before.
+When the lease of an observer's run ends, so are the workspaces of the scopes that it watched. An unknown that began
+earlier goes on. What ends it is a full list of whoever watches: ``commands.scopes``. Nobody has to look at what is left
+of a run that has ended.
 """
 
 import asyncio
@@ -25,8 +26,9 @@ SIDE_BY_SIDE = 64
 
 
 async def unknown_since_boot(desk: Desk) -> int:
-    """After a boot: whatever was attached to is unknown, until it is seen again; how many workspaces."""
-    cards = [card for card in desk.live.grounds.cards.values() if card.phase == "running"]
+    """After a boot: whatever an open run stands on is unknown, until it is seen again; how many workspaces."""
+    found = desk.live.grounds.cards.values()
+    cards = [card for card in found if card.phase == "running" and card.run_id in desk.live.cards]
     for at in range(0, len(cards), BATCH):
         await _unsee(desk, cards[at : at + BATCH], "boot", ())
     return len(cards)

@@ -25,7 +25,7 @@ from domain.standing import RunDraft, Standing
 from domain.values import Json, Moment, Value
 from domain.workspace import Workspace
 from domain.workspace_facts import Provider, WaitsOn
-from domain.workspace_refusals import WorkspaceOver
+from domain.workspace_refusals import MESSAGE_MAX_CHARS, WorkspaceOver, check_text
 from journal.commit import Decision, Done
 
 Decide = Callable[[Standing, Moment], RunDraft]
@@ -97,6 +97,7 @@ async def move(desk: Desk, caller: Caller, workspace_id: str, step: Step) -> Don
 
 
 def _check(step: Step) -> None:
+    check_text("message", step.message, MESSAGE_MAX_CHARS)
     if step.phase == "waiting" and step.on is None:
         raise InvalidCommand(field="on", value=None, limit="node or quota, for a workspace that waits")
     if step.phase != "waiting" and step.on is not None:

@@ -10,7 +10,10 @@ from typing import Any
 
 from domain.standing import Standing
 from domain.values import Moment, Value
-from domain.workspace import Workspace
+from domain.workspace import Workspace, workspace_stream
+from domain.workspace_facts import ContinuityUnknown, WorkspaceLost, WorkspaceProvisioning, WorkspaceWaiting
+from journal.mapper import Recorded
+from projections.document import fact_document
 from projections.ground_document import brief
 from projections.outlook import when
 
@@ -34,9 +37,17 @@ class Footing(Value, frozen=True, kw_only=True):
 
 
 def with_grounds(
-    answer: dict[str, Any], standing: Standing, footings: Sequence[Footing], now: Moment
-) -> dict[str, Any]:  # fmt: skip
-    """The answer, with what the run stands on."""
+    answer: dict[str, Any], standing: Standing, footings: Sequence[Footing], facts: Sequence[Recorded], now: Moment
+) -> dict[str, Any]:
+    """The answer, with what the run stands on, and the facts that made those of them doubtful that are.
+
+    Args:
+        answer: why the run is as it is.
+        standing: how it stands.
+        footings: its workspaces, and when their clocks are due.
+        facts: all facts correlated with the run.
+        now: the present moment.
+    """
     sentences = [outlook_of(standing, footing, now) for footing in footings]
     shown = [
         {**brief(footing.workspace), "unknown_age_s": footing.unknown_age_s, "next": sentence}
@@ -44,7 +55,29 @@ def with_grounds(
     ]
     open_ones = [said for footing, said in zip(footings, sentences, strict=True) if _matters(footing.workspace)]
     told = " ".join(said[0].upper() + said[1:] for said in open_ones[:TOLD_MAX])
-    return {**answer, "workspaces": shown, "next": f"{answer['next']} {told}".rstrip()}
+    because = _because(answer["because"], [each.workspace for each in footings], facts)
+    return {**answer, "because": because, "workspaces": shown, "next": f"{answer['next']} {told}".rstrip()}
+
+
+def _because(because: list[dict[str, Any]], workspaces: Sequence[Workspace], facts: Sequence[Recorded]) -> Any:
+    """The facts of the answer and, in their order, those that put a workspace in doubt or have it wait."""
+    doubtful = {workspace_stream(each.workspace_id): _doubts(each) for each in workspaces if _matters(each)}
+    found = {fact["position"]: fact for fact in because}
+    latest: dict[tuple[str, type], Recorded] = {}
+    for recorded in facts:
+        if isinstance(recorded.fact, doubtful.get(recorded.stream, ())):
+            latest[recorded.stream, type(recorded.fact)] = recorded
+    for recorded in latest.values():
+        found.setdefault(recorded.position, fact_document(recorded))
+    return [found[position] for position in sorted(found)]
+
+
+def _doubts(workspace: Workspace) -> tuple[type, ...]:
+    if workspace.lost is not None:
+        return (WorkspaceLost,)
+    if workspace.unknown_since is not None:
+        return (ContinuityUnknown,)
+    return (WorkspaceWaiting, WorkspaceProvisioning)
 
 
 def _matters(workspace: Workspace) -> bool:

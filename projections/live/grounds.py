@@ -121,7 +121,7 @@ class Grounds:
         return sorted(found, key=lambda card: card.order)
 
     def unknown(self) -> Iterator[GroundCard]:
-        """The workspaces of which nobody knows whether they are there, the longest unknown first."""
+        """The workspaces of open runs of which nobody knows whether they are there, the longest unknown first."""
         return (self.cards[workspace_id] for workspace_id in self._unknown)
 
     def unknown_since(self, run_id: str) -> datetime | None:
@@ -219,7 +219,8 @@ class Grounds:
     def _unseen(self, card: GroundCard, fact: ContinuityUnknown, at: Moment) -> None:
         if card.unknown_from is None:
             card.unknown_from, card.unknown_since = at.mono, fact.since
-            self._unknown[card.workspace_id] = None
+            if card.run_id in self._ever:
+                self._unknown[card.workspace_id] = None
         card.unknown_cause = fact.cause
         self._deadlines.forget("provision", (card.workspace_id,))
 
@@ -278,6 +279,7 @@ class Grounds:
         self._ever.pop(run_id, None)
         for workspace_id in self._of_run.get(run_id, ()):
             card = self.cards[workspace_id]
+            self._unknown.pop(workspace_id, None)
             if card.provider == "kubernetes" and not card.over:
                 self._deadlines.forget("idle", (workspace_id,))
                 self.assert_now(card, at)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api.unknowns import SHOWN_MAX
 from tests.api.service import Service, listening, running
 from tests.api.test_channel import Worker, Workers
 from tests.waiting import eventually
@@ -232,6 +233,10 @@ async def test_why_shows_the_ground_its_age_and_what_happens_next(service: Servi
     assert f"whether workspace {workspace_id} is there has been unknown since" in first["next"]
     assert f"Workspace {waiting} waits, without a limit, for its quota to have room for it (cpu)." in unknown["next"]
     assert {"idle_reap"} <= {clock["name"] for clock in unknown["clocks"]}
+    assert ["workspace.continuity_unknown.v1", "workspace.waiting.v1"] == sorted(
+        fact["topic"] for fact in unknown["because"] if fact["topic"].startswith("workspace.")
+    )
+    assert "workspace.lost.v1" in {fact["topic"] for fact in pending["because"]}
     assert "its holder is asked first" in pending["next"]
     assert "the run is queued again for a fresh workspace" in pending["next"]
 
@@ -308,6 +313,39 @@ async def test_an_unknown_that_lasts_degrades_the_service_until_it_is_seen_again
     ]
     assert f"observers: workspace {workspace_id} has been unknown for 0 s (watch_dropped)" == unknown["first_error"]
     assert [] == after["unknowns"]
+
+
+async def test_what_is_left_of_an_ended_run_alarms_nobody(data_dir: Path) -> None:
+    async with running(data_dir, observer_alarm_s=0.0) as service:
+        run_id, workspace_id = await standing(service)
+        await seen(service, workspace_id, {"kind": "watch_dropped"})
+        await service.ok("POST", f"/v1/runs/{run_id}/close", {"fence": 1, "outcome": "succeeded"})
+        ended = await service.ok("GET", "/healthz")
+        _, other = await standing(service)
+    async with running(data_dir, observer_alarm_s=3600.0) as service:
+        restarted = await service.ok("GET", "/healthz")
+
+    assert ("ok", []) == (ended["status"], ended["unknowns"])
+    assert [(other, "boot")] == [(each["workspace_id"], each["cause"]) for each in restarted["unknowns"]]
+
+
+async def test_health_lists_as_many_unknowns_as_the_bound_says_and_counts_them_all(service: Service) -> None:
+    first, _ = await standing(service)
+    second, _ = await standing(service)
+    made = [await placed(service, run_id) for run_id in (first, second) for _ in range((SHOWN_MAX + 1) // 2)]
+    for workspace_id in made:
+        await seen(service, workspace_id, {"kind": "present"})
+        await seen(service, workspace_id, {"kind": "watch_dropped"})
+
+    at_the_bound = await service.ok("GET", "/healthz")
+    extra = await placed(service, first)
+    await seen(service, extra, {"kind": "present"})
+    await seen(service, extra, {"kind": "watch_dropped"})
+    beyond = await service.ok("GET", "/healthz")
+
+    assert (SHOWN_MAX, SHOWN_MAX) == (len(at_the_bound["unknowns"]), at_the_bound["loops"]["observers"]["unknown"])
+    assert (SHOWN_MAX, SHOWN_MAX + 1) == (len(beyond["unknowns"]), beyond["loops"]["observers"]["unknown"])
+    assert made[0] == beyond["unknowns"][0]["workspace_id"]
 
 
 @pytest.mark.origin("C13", "K5", "C36")

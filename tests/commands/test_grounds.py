@@ -6,13 +6,11 @@ import pytest
 
 from commands import ending, steering, workspaces
 from commands.desk import NotAllowed
-from domain.claiming import LimitReached
 from domain.handing import Park
 from domain.lease import FenceLost
 from domain.placing import Attach
-from domain.refusal import InvalidCommand, SettledOtherwise
+from domain.refusal import SettledOtherwise
 from domain.workspace_refusals import (
-    WORKSPACES_MAX,
     IdentityChanged,
     IncarnationBackwards,
     WorkspaceOver,
@@ -21,7 +19,7 @@ from domain.workspace_refusals import (
 )
 from tests.commands.absent import GRACE_S, dropped
 from tests.commands.ground import attached, ground, placed, saw, see, shown, standing
-from tests.commands.world import ADMIN, World, command, leader, worker_key
+from tests.commands.world import ADMIN, World, leader, worker_key
 
 
 async def test_an_external_workspace_begins_in_the_making_and_is_attached_to_by_being_seen(each_world: World) -> None:
@@ -274,31 +272,6 @@ async def test_only_those_whose_business_it_is_may_report_assert_and_destroy(wor
     assert "teardown" == ground(world, workspace_id).phase
 
 
-async def test_a_run_may_have_as_many_workspaces_as_the_limit_says_and_no_more(world: World) -> None:
-    run_id, fence = await world.held()
-    made = [await placed(world, run_id, fence) for _ in range(WORKSPACES_MAX)]
-
-    with pytest.raises(LimitReached) as refused:
-        await placed(world, run_id, fence)
-    for workspace_id in made:
-        await attached(world, workspace_id, f"body of {workspace_id}")
-    await see(world, made[0], saw("gone", reason="ProcessExited"))
-
-    assert (64, "workspaces_max") == (refused.value.value, refused.value.limit)
-    assert 64 == len((await world.show(run_id))["workspaces"])
-    assert await placed(world, run_id, fence)
-
-
-async def test_placing_again_under_the_same_command_id_makes_no_second_workspace(each_world: World) -> None:
-    run_id, fence = await each_world.held()
-
-    first = await placed(each_world, run_id, fence, caller=command("once"))
-    second = await placed(each_world, run_id, fence, caller=command("once"))
-
-    assert first == second
-    assert 1 == each_world.names(run_id).count("WorkspacePlaced")
-
-
 @pytest.mark.origin("C30", "C14", "D49")
 async def test_a_body_waits_for_capacity_without_a_deadline(world: World) -> None:
     run_id, fence = await world.held(ttl=3600, total_after_s=0, quiet_after_s=0)
@@ -313,28 +286,6 @@ async def test_a_body_waits_for_capacity_without_a_deadline(world: World) -> Non
         waiting["phase"], waiting["waiting"]["on"], waiting["waiting"]["message"],
     )  # fmt: skip
     assert "running" == world.state(run_id)
-
-
-@pytest.mark.parametrize(
-    ("step", "field"),
-    [
-        (workspaces.Step(phase="waiting"), "on"),
-        (workspaces.Step(phase="attaching"), "identity"),
-        (workspaces.Step(phase="provisioning", identity="uid"), "identity"),
-        (workspaces.Step(phase="provisioning", on="node"), "on"),
-    ],
-)
-async def test_a_step_that_says_too_little_or_too_much_is_refused(
-    world: World, step: workspaces.Step, field: str
-) -> None:
-    run_id, fence = await world.held()
-    workspace_id = await placed(world, run_id, fence, provider="kubernetes")
-
-    with pytest.raises(InvalidCommand) as refused:
-        await workspaces.move(world.desk, ADMIN, workspace_id, step)
-
-    assert field == refused.value.field
-    assert "placing" == ground(world, workspace_id).phase
 
 
 async def test_a_workspace_that_is_let_go_takes_no_body_any_more(world: World) -> None:

@@ -223,6 +223,8 @@ async def test_a_part_that_does_not_follow_is_refused_and_the_list_begins_anew(w
         await report(world, watch, part=part(2, last=True))
     with pytest.raises(SyncBroken):
         await report(world, watch, part=part(1, last=True, sync_id="s2"))
+    with pytest.raises(SyncBroken):
+        await report(world, watch, part=part(PARTS_MAX - 1))
     with pytest.raises(InvalidCommand):
         await report(world, watch, part=part(PARTS_MAX))
     state = world.state(run_id)

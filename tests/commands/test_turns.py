@@ -10,6 +10,7 @@ from commands.turns import Named
 from domain.claiming import LimitReached
 from domain.lease import FenceLost
 from domain.turns import TURNS_OPEN_MAX, TurnOver, TurnUnknown
+from evidence.memory import TURNS_TOLD_MAX, Evidence
 from tests.commands.ground import placed, saw, see, standing
 from tests.commands.world import ADMIN, Shown, World, plain, worker_key
 
@@ -238,3 +239,16 @@ async def test_a_turn_needs_ground_that_its_run_stands_on(world: World) -> None:
         await admitted(world, run_id, fence, workspace_id)
 
     assert "wrong_phase" == getattr(refused.value, "code", "")
+
+
+def test_of_the_turns_that_a_holder_ended_itself_as_many_are_remembered_as_the_bound_says() -> None:
+    evidence = Evidence()
+    for turn in range(TURNS_TOLD_MAX):
+        evidence.tell_turn("run", turn)
+    first = evidence.turn_told("run", 0)
+    evidence.tell_turn("run", TURNS_TOLD_MAX)
+
+    assert (True, False) == (first, evidence.turn_told("run", 0))
+    assert evidence.turn_told("run", 1)
+    evidence.forget_turns("run")
+    assert 0 == evidence.sizes()["turns"]
