@@ -15,7 +15,7 @@ from jackline.workspaces.contract import NotOurs, Observation, PlaceFailed, Work
 from jackline.workspaces.directory import DirectoryProvider, Record
 from jackline.workspaces.looking import OPEN, DirectoryIdentity, Pin
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("C15", "R12")]
+pytestmark = [pytest.mark.system, pytest.mark.origin("C3", "C7", "R12")]
 
 REF = WorkspaceRef("w1")
 NOBODY = 65534

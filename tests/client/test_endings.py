@@ -41,7 +41,7 @@ def test_a_signal_is_named() -> None:
 
 
 @pytest.mark.origin("A4")
-@pytest.mark.origin("C19")
+@pytest.mark.origin("C36")
 @pytest.mark.parametrize(("exit_", "how"), [(Exit(signal=9), ("signal", 9)), (Exit(exit_code=137), ("exit_code", 137))])
 def test_a_kill_for_want_of_memory_is_called_by_its_name(exit_: Exit, how: tuple[str, int]) -> None:
     told = ending(replace(exit_, memory_limit=True), Circumstances()).body["error"]

@@ -114,7 +114,7 @@ async def test_a_process_is_ended_with_its_block(shared: Service, queue: str) ->
     assert ("succeeded", "destroyed") == (run.state, run.result)
 
 
-@pytest.mark.origin("R15", "R16", "C19")
+@pytest.mark.origin("C20", "C21", "C22", "R15", "R16")
 async def test_a_restart_of_the_harness_fails_a_waiting_turn_and_cuts_a_busy_one(shared: Service, queue: str) -> None:
     async def handler(run: HeldRun) -> Any:
         async with run.workspace() as body:
@@ -136,6 +136,7 @@ async def test_a_restart_of_the_harness_fails_a_waiting_turn_and_cuts_a_busy_one
     assert ("succeeded", ["failed", "memory_limit", "memory limit", "cut"]) == (run.state, run.result)
 
 
+@pytest.mark.origin("C27")
 async def test_a_turn_is_completed_once_and_noticed(shared: Service, queue: str) -> None:
     async def handler(run: HeldRun) -> Any:
         turn = await run.turn()

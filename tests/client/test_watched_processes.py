@@ -16,7 +16,7 @@ from jackline.workspaces.contract import Observation, WorkspaceRef
 from jackline.workspaces.process import MARK, ProcessIdentity, ProcessProvider, ProcessWatcher, look
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("C15", "R12", "R13")]
+pytestmark = [pytest.mark.system, pytest.mark.origin("C3", "C7", "R13")]
 
 FORK = """
 import os, time
@@ -96,7 +96,7 @@ async def test_a_killed_process_is_no_memory_fault_when_the_kernel_counted_none(
     assert (await watched.provider.memory_fault(ref)) is None
 
 
-@pytest.mark.origin("C19")
+@pytest.mark.origin("C36")
 async def test_a_kill_that_the_kernel_counted_is_called_a_memory_limit(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from jackline.workspaces.looking import Pin
 from jackline.workspaces.watching import DirectoryWatcher
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("C9", "C15", "R12", "R14")]
+pytestmark = [pytest.mark.system, pytest.mark.origin("C3", "C9", "C18", "R12", "R14")]
 
 
 class Watched:
@@ -107,6 +107,7 @@ async def test_a_deleted_directory_is_told_as_deleted_though_a_command_still_sta
     assert f"{held.path}: it was deleted" == seen.message
 
 
+@pytest.mark.origin("C11")
 async def test_a_loss_is_told_once_and_the_watch_is_over(watched: Watched) -> None:
     shutil.rmtree(watched.path)
     await watched.next()

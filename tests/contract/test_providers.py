@@ -17,7 +17,7 @@ from jackline.workspaces.directory import DirectoryProvider
 from jackline.workspaces.process import MARK, ProcessIdentity, ProcessProvider, ended
 from tests.contract.providing import Ground, ProviderContract
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("R12", "R13", "R14")]
+pytestmark = [pytest.mark.system, pytest.mark.origin("C31", "R12", "R13", "R14")]
 
 
 class DirectoryGround:

@@ -15,7 +15,7 @@ from tests.client.conftest import end_commands
 from tests.client.serving import Service, WorkerProcess, text_of
 from tests.waiting import until
 
-pytestmark = [pytest.mark.system, pytest.mark.origin("C1", "C2", "C9", "K16", "R12", "R14")]
+pytestmark = [pytest.mark.system, pytest.mark.origin("C1", "C5")]
 
 WITHIN_S = 30.0
 STAND = 'echo "$JACKLINE_WORKSPACE_ID $PWD"; echo work > file; exec sleep 600'
@@ -118,6 +118,7 @@ def test_a_run_whose_directory_is_deleted_under_it_is_lost_with_the_reason(stage
     until(lambda: no_process_in(path_of(workspace)), what="the command has been ended", within_s=WITHIN_S)
 
 
+@pytest.mark.origin("C6")
 def test_a_run_that_may_retry_gets_a_fresh_directory(stage: Stage) -> None:
     run_id = stage.submit(on_workspace_lost="retry_fresh")
     first = stage.standing(run_id)
@@ -139,6 +140,7 @@ def test_a_run_that_is_to_wait_is_parked_when_its_directory_is_gone(stage: Stage
     stage.cancel(run_id)
 
 
+@pytest.mark.origin("C3", "C6", "R12")
 def test_another_directory_in_its_place_is_a_loss_of_its_own_kind_and_is_left_alone(stage: Stage) -> None:
     run_id = stage.submit()
     path = path_of(stage.standing(run_id))
@@ -151,6 +153,7 @@ def test_another_directory_in_its_place_is_a_loss_of_its_own_kind_and_is_left_al
     assert (path.with_name("moved") / "file").exists()
 
 
+@pytest.mark.origin("C9")
 def test_what_a_command_does_inside_its_directory_is_no_loss(stage: Stage) -> None:
     run_id = stage.submit("touch a b c; rm -rf ./* ./.[!.]*; git init -q . && git clean -fdxq; chmod 0 .; chmod 700 .")
     run = stage.client.wait(run_id, WITHIN_S)
@@ -167,6 +170,7 @@ def test_a_later_attempt_stands_on_the_same_directory(stage: Stage) -> None:
     assert 1 == len(set(text_of(stage.client, run_id).splitlines()))
 
 
+@pytest.mark.origin("C14")
 def test_a_run_that_waits_for_an_answer_finds_its_directory_again(stage: Stage) -> None:
     script = 'echo "$JACKLINE_WORKSPACE_ID $PWD"; [ -e file ] && exit 0; touch file; jackline park --question "go on?"'
     run_id = stage.submit(script)
@@ -177,6 +181,7 @@ def test_a_run_that_waits_for_an_answer_finds_its_directory_again(stage: Stage) 
     assert 1 == len(set(text_of(stage.client, run_id).splitlines()))
 
 
+@pytest.mark.origin("C2")
 def test_a_directory_that_is_deleted_while_its_run_waits_is_noticed(stage: Stage) -> None:
     run_id = stage.submit('echo "$JACKLINE_WORKSPACE_ID $PWD"; jackline park --question "go on?"')
     workspace = stage.standing(run_id)
@@ -186,6 +191,7 @@ def test_a_directory_that_is_deleted_while_its_run_waits_is_noticed(stage: Stage
     assert "DirectoryDeleted" == stage.until_run(run_id, "lost").error["reason"]
 
 
+@pytest.mark.origin("C19", "K16")
 def test_cancelling_a_run_destroys_its_directory(stage: Stage) -> None:
     run_id = stage.submit()
     workspace = stage.standing(run_id)
@@ -199,6 +205,7 @@ def test_cancelling_a_run_destroys_its_directory(stage: Stage) -> None:
     assert "cancelled" == stage.client.run(run_id).state
 
 
+@pytest.mark.origin("C19", "K16")
 def test_cancelling_a_run_but_keeping_its_workspaces_leaves_the_directory(stage: Stage) -> None:
     run_id = stage.submit()
     workspace = stage.standing(run_id)
@@ -210,6 +217,7 @@ def test_cancelling_a_run_but_keeping_its_workspaces_leaves_the_directory(stage:
     assert not stage.client.workspaces.show(workspace.workspace_id).teardown
 
 
+@pytest.mark.origin("C19", "K16")
 def test_the_directory_of_a_run_that_has_ended_stays_until_it_is_released(stage: Stage) -> None:
     run_id = stage.submit('echo "$JACKLINE_WORKSPACE_ID $PWD"; echo result > file')
     workspace = stage.standing(run_id)
@@ -225,6 +233,7 @@ def test_the_directory_of_a_run_that_has_ended_stays_until_it_is_released(stage:
     assert not path_of(workspace).exists()
 
 
+@pytest.mark.origin("C12", "C13", "C14")
 def test_a_directory_is_asserted_while_its_run_is_open_and_not_after(stage: Stage) -> None:
     run_id = stage.submit()
     workspace = stage.standing(run_id)
@@ -249,7 +258,7 @@ def test_a_directory_is_asserted_while_its_run_is_open_and_not_after(stage: Stag
     assert said[0]["code"] in ("run_settled", "workspace_over")
 
 
-@pytest.mark.origin("R18")
+@pytest.mark.origin("C8", "R18")
 def test_a_directory_that_cannot_be_made_fails_the_attempt_and_not_the_run_as_lost(
     jackline_script: Path, tmp_path: Path
 ) -> None:
@@ -265,7 +274,7 @@ def test_a_directory_that_cannot_be_made_fails_the_attempt_and_not_the_run_as_lo
         assert "workspace.lost.v1" not in stage.topics(run.run_id)
 
 
-@pytest.mark.origin("R14", "K5")
+@pytest.mark.origin("C9", "R14", "K5")
 def test_a_killed_worker_leaves_its_directory_unknown_and_goes_on_in_it(jackline_script: Path, tmp_path: Path) -> None:
     with own_stage(jackline_script, tmp_path, "--come-back", "30") as stage:
         run_id = stage.submit()
@@ -313,6 +322,7 @@ def test_after_a_restart_of_the_service_every_directory_is_seen_again(jackline_s
         assert ("running", 1) == ((run := stage.client.run(run_id)).state, run.attempt)
 
 
+@pytest.mark.origin("C11", "C29")
 def test_a_loss_that_nobody_could_be_told_is_told_when_the_service_is_back(
     jackline_script: Path, tmp_path: Path
 ) -> None:
@@ -327,6 +337,7 @@ def test_a_loss_that_nobody_could_be_told_is_told_when_the_service_is_back(
         assert "DirectoryDeleted" == stage.until_run(run_id, "lost").error["reason"]
 
 
+@pytest.mark.origin("C6")
 def test_a_run_that_goes_on_elsewhere_has_its_first_directory_destroyed(jackline_script: Path, tmp_path: Path) -> None:
     with own_stage(jackline_script, tmp_path) as stage:
         run_id = stage.submit()
