@@ -96,6 +96,8 @@ class FakeApiServer:
     def __init__(self, window: int = 1_000) -> None:
         self.store = Store(window)
         self.fault: Callable[[Asked], Fault | None] = lambda asked: None
+        self.after: Callable[[Store], Any] = lambda store: None
+        """What kubelets and controllers make of every change."""
         self.asked: list[Asked] = []
         self.tokens: set[str] | None = None
         self.sandboxes = True
@@ -138,6 +140,7 @@ class FakeApiServer:
         """Change what is stored, and let every watch know."""
         async with self._changed:
             done = act(self.store)
+            self.after(self.store)
             self._changed.notify_all()
         return done
 
@@ -180,10 +183,7 @@ class FakeApiServer:
             await answer.whole(status.code, status.document)
 
     def _check(self, asked: Asked, fault: Fault) -> None:
-        if (
-            self.tokens is not None
-            and asked.headers.get("authorization", "").removeprefix("Bearer ") not in self.tokens
-        ):
+        if not asked.by_hand and self.tokens is not None and asked.token not in self.tokens:
             raise Status(401, "Unauthorized")
         if fault.status is not None:
             raise Status(fault.status, "Faulty")

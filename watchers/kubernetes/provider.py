@@ -116,11 +116,11 @@ class KubernetesProvider:
         resource, found = await self._made(ref)
         if found is None:
             return True
+        if resource is PODS and ref.identity is not None and identity_of(found.metadata.uid) != ref.identity:
+            return True  # the recorded body is gone; whatever bears its name now is another matter
         if not self._is_ours(found.metadata, ref.workspace_id):
             msg = f"{resource.plural} {found.metadata.name} does not carry our mark for {ref.workspace_id}"
             raise NotOurs(msg)
-        if resource is PODS and ref.identity is not None and identity_of(found.metadata.uid) != ref.identity:
-            return True  # the recorded body is gone; another one that bears its name was not ours to make
         if found.metadata.deletion_timestamp is None:
             return not await self._server.delete(resource, found.metadata)
         return False

@@ -135,7 +135,9 @@ class Provisioner:
             await self._tell(known, Observation("ended", known.identity, None, failed.reason, failed.message))
         except NotOurs as error:
             self.counts["not_ours"] += 1
-            log.error("workspace %s: %s", known.workspace_id, error)
+            if self._memory.said.get(known.workspace_id) != str(error):
+                self._memory.said[known.workspace_id] = str(error)
+                log.error("workspace %s: %s", known.workspace_id, error)
         except (Blind, Expired, Refused, JacklineError) as error:
             self.counts["steps_failed"] += 1
             self._memory.looked_at.pop(known.workspace_id, None)
