@@ -236,4 +236,4 @@ class OneGround(RuleBasedStateMachine):
 
 pytestmark = pytest.mark.origin("C5", "C6", "C11", "C20", "R12", "R13", "R14", "R15", "R16", "R17", "R18", "D61")
 TestEveryOrder = OneGround.TestCase
-TestEveryOrder.settings = searching(examples=250, steps=40)
+TestEveryOrder.settings = searching(examples=400, steps=40)
