@@ -21,10 +21,7 @@ from domain.workspace import Workspace, workspace_stream
 from domain.workspace_refusals import WorkspaceUnknown
 from projections.ground_document import whole
 from projections.live.cards import WorkerKey
-from projections.live.grounds import GroundCard
-
-OBSERVERS_QUEUE = "_observers"
-"""Where runs of observers are: the concurrency key of such a run is the scope that its holder watches."""
+from projections.live.grounds import OBSERVERS_QUEUE, GroundCard
 
 
 class Wanted(Value, frozen=True, kw_only=True):

@@ -5,17 +5,18 @@ the workspace, its run and its lease, and the second finds a workspace that has 
 where the leader's absence has outlasted its grace at that very instant, that is settled first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from commands.desk import Caller, Desk, entries_of, merged
-from commands.looking import document, find
+from commands.desk import Caller, Desk
+from commands.looking import find
 from commands.presence import settle_first
-from commands.workspaces import require_concern, standing_on
+from commands.workspaces import on_workspace, require_concern
 from domain.observing import ENDS, Observation
 from domain.observing import observe as observed
+from domain.standing import RunDraft, Standing
 from domain.values import Moment
-from journal.commit import Decision, Done
+from journal.commit import Done
 
 
 async def observe(
@@ -37,22 +38,19 @@ async def tell(
     caller: Caller,
     workspace_id: str,
     observations: Sequence[Observation],
-    read: Mapping[str, int] | None = None,
+    read: Callable[[], Mapping[str, int]] = dict,
 ) -> Done[dict[str, Any]]:
-    """Carry out what follows from these observations; ``read`` are guards of whoever reports."""
+    """Carry out what follows from these observations; ``read`` are the guards of whoever reports, or its refusal."""
     run_id = find(desk, caller, workspace_id).placed.run_id
     card = desk.live.cards.get(run_id)
     if card is not None and any(each.kind in ENDS for each in observations):
         await settle_first(desk, card.leader, run_id)
 
-    def decision(now: Moment) -> Decision[dict[str, Any]]:
-        standing = standing_on(desk, caller, find(desk, caller, workspace_id))
+    def decide(standing: Standing, now: Moment) -> RunDraft:
         last, rest = desk.evidence.grounds.words(workspace_id), (desk.remains(standing), now)
-        draft = observed(standing, workspace_id, observations, last, rest)
-        after = desk.after(standing, draft).workspace(workspace_id)
-        return Decision(entries_of(draft.entries, run_id), merged([draft.versions, read or {}]), document(desk, after))
+        return observed(standing, workspace_id, observations, last, rest)
 
-    done = await desk.execute(caller, (run_id,), decision)
+    done = await on_workspace(desk, caller, workspace_id, decide, read)
     if workspace_id in desk.live.grounds.cards:
         for each in observations:
             desk.evidence.grounds.heard(workspace_id, each.reason, each.message)

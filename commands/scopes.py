@@ -11,29 +11,33 @@ may be missing in it, and is not gone.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from commands.desk import Caller, Desk, NotAllowed
-from commands.looking import OBSERVERS_QUEUE
 from commands.observing import tell
+from commands.workspaces import on_workspace
 from domain.lease import FenceLost, FenceRequired
 from domain.observing import ALIVE, Observation
+from domain.placing import expect
 from domain.refusal import InvalidCommand, Refusal, RunUnknown
 from domain.run_facts import RunSubmitted
-from domain.standing import holder, lease_stream
+from domain.standing import RunDraft, Standing, holder, lease_stream
 from domain.submission import check_id
-from domain.values import Value
+from domain.values import Moment, Value
 from domain.workspace_refusals import SCOPE_MAX_CHARS, WorkspaceOver, WorkspaceUnknown, check_text
 from evidence.grounds import PARTS_MAX, Listed, ScopeKey
-from projections.live.grounds import GroundCard
+from projections.live.grounds import OBSERVERS_QUEUE, GroundCard
 
 OBSERVATIONS_MAX = 1_000
 """Observations in one batch."""
 SIDE_BY_SIDE = 64
 """Workspaces that are decided on at the same time."""
+
+Step = Literal["told", "restored", "absent", "expected"]
+"""What a workspace is decided on for, in one batch."""
 
 _ABOUT_THE_OBSERVER = (FenceLost, FenceRequired, NotAllowed, RunUnknown)
 _PRESENT, _SYNCED, _GONE = Observation(kind="present"), Observation(kind="synced"), Observation(kind="gone")
@@ -117,17 +121,23 @@ class Report:
             allowed=f"the holder of a run in queue {OBSERVERS_QUEUE!r} with this concurrency key",
         )
 
-    async def all(self, told: dict[str, list[Observation]], *, absent: bool = False) -> None:
+    async def all(self, told: dict[str, list[Observation]], step: Step = "told") -> None:
         """Decide on each of these workspaces; one that is refused costs no other."""
-        done = await asyncio.gather(
-            *(self._one(workspace_id, seen, absent=absent) for workspace_id, seen in told.items()),
-            return_exceptions=True,
-        )
-        for failure in done:
-            if isinstance(failure, BaseException):
-                raise failure
+        await _together(self._one(workspace_id, seen, step) for workspace_id, seen in told.items())
 
-    async def _one(self, workspace_id: str, seen: Sequence[Observation], *, absent: bool) -> None:
+    async def expected(self, cards: Sequence[GroundCard]) -> None:
+        """The bodies of these have yet to come, and are not unseen any more: they would be seen to come."""
+        await _together(self._expect(card.workspace_id) for card in cards)
+
+    async def _expect(self, workspace_id: str) -> None:
+        def decide(standing: Standing, now: Moment) -> RunDraft:
+            return expect(standing, workspace_id, now)
+
+        async with self._gate:
+            caller = self._as(workspace_id, "expected")
+            await on_workspace(self.desk, caller, workspace_id, decide, self.read)
+
+    async def _one(self, workspace_id: str, seen: Sequence[Observation], step: Step) -> None:
         card = self.desk.live.grounds.cards.get(workspace_id)
         if card is None or card.scope_key != self.scope:
             self._ignore("unknown" if card is None else "foreign", seen)
@@ -136,7 +146,7 @@ class Report:
         self.tally.named.add(workspace_id)
         async with self._gate:
             try:
-                done = await tell(self.desk, self._as(workspace_id), workspace_id, seen, self.read())
+                done = await tell(self.desk, self._as(workspace_id, step), workspace_id, seen, self.read)
             except _ABOUT_THE_OBSERVER:
                 raise
             except (WorkspaceOver, WorkspaceUnknown):
@@ -144,13 +154,13 @@ class Report:
             except Refusal as refusal:
                 self._refuse(workspace_id, refusal, seen)
             else:
-                self._took(workspace_id, seen, meant=done.position is not None or not was_over, absent=absent)
+                self._took(workspace_id, seen, meant=done.position is not None or not was_over, step=step)
 
-    def _as(self, workspace_id: str) -> Caller:
-        """The caller, with a command id of its own for each workspace."""
+    def _as(self, workspace_id: str, step: Step) -> Caller:
+        """The caller, with a command id of its own for each workspace and step."""
         command_id = self.caller.command_id
         return msgspec.structs.replace(
-            self.caller, command_id=None if command_id is None else f"{command_id}:{workspace_id}"
+            self.caller, command_id=None if command_id is None else f"{command_id}:{step}:{workspace_id}"
         )
 
     def _ignore(self, why: str, seen: Sequence[Observation]) -> None:
@@ -162,15 +172,15 @@ class Report:
         self.tally.refused.append({"workspace_id": workspace_id, "code": refusal.code, "detail": refusal.message})
         self.desk.evidence.grounds.counts[f"refused_{refusal.code}"] += _sent(seen)
 
-    def _took(self, workspace_id: str, seen: Sequence[Observation], *, meant: bool, absent: bool) -> None:
+    def _took(self, workspace_id: str, seen: Sequence[Observation], *, meant: bool, step: Step) -> None:
         if any(each.kind in ALIVE for each in seen):
             self.tally.vouched.add(workspace_id)
-        if absent:
+        if step == "absent":
             self.tally.absent += 1
-        elif meant:
+        elif step == "told" and meant:
             self.tally.applied += _sent(seen)
             self.desk.evidence.grounds.counts["applied"] += _sent(seen)
-        else:
+        elif step == "told":
             self._ignore("over", seen)
 
 
@@ -250,18 +260,24 @@ async def _part_came(report: Report, listed: Listed, part: Part) -> None:
         return
     cards = report.desk.live.grounds.cards
     unknown = [each for each in listed.vouched if each in cards and cards[each].unknown_from is not None]
-    counted = report.tally.applied
-    await report.all({workspace_id: [_PRESENT, _SYNCED] for workspace_id in unknown})
-    report.tally.applied = counted
+    await report.all({workspace_id: [_PRESENT, _SYNCED] for workspace_id in unknown}, "restored")
     await _reconcile(report, listed.named, listed.since)
     report.desk.evidence.grounds.list_ends(report.scope)
 
 
 async def _reconcile(report: Report, named: set[str], listed_from: float) -> None:
-    """Attached workspaces of the scope that a whole list does not name are gone."""
+    """Attached workspaces of the scope that a whole list does not name are gone; others have yet to come."""
     found = report.desk.live.grounds.of_scope(report.scope)
-    absent = [card for card in found if card.workspace_id not in named and _was_there(card, listed_from)]
-    await report.all({card.workspace_id: [_GONE] for card in absent}, absent=True)
+    missing = [card for card in found if card.workspace_id not in named]
+    await report.all({card.workspace_id: [_GONE] for card in missing if _was_there(card, listed_from)}, "absent")
+    await report.expected([card for card in missing if card.attached_from is None and card.unknown_from is not None])
+
+
+async def _together(doing: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Have all of these done; the first failure is raised when all have been tried."""
+    for failure in await asyncio.gather(*doing, return_exceptions=True):
+        if isinstance(failure, BaseException):
+            raise failure
 
 
 def _was_there(card: GroundCard, listed_from: float) -> bool:

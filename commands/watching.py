@@ -37,10 +37,10 @@ async def unknown_since_boot(desk: Desk) -> int:
 async def observer_gone(desk: Desk, scope: ScopeKey, run_id: str) -> bool:
     """The observer's lease has ended: what it watched is unknown; nothing when somebody else watches it by now."""
     observer = desk.evidence.grounds.observer(scope)
-    if observer is None or observer.run_id != run_id:
+    if observer is not None and observer.run_id != run_id:
         return False
     lease: Lease = desk.journal.streams.load(lease_stream(run_id))
-    if isinstance(lease, Held) and lease.fence == observer.fence:
+    if observer is not None and isinstance(lease, Held) and lease.fence == observer.fence:
         return False
     runs: dict[str, list[GroundCard]] = {}
     for card in desk.live.grounds.of_scope(scope):

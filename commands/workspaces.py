@@ -8,12 +8,12 @@ An assertion appends nothing. It says that the workspace is still needed, and is
 a body which nobody needs ages; a body that was let go is not asserted any more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from commands.desk import ACTING, Caller, Desk, NotAllowed, entries_of
+from commands.desk import ACTING, Caller, Desk, NotAllowed, entries_of, merged
 from commands.looking import document, find, is_concerned, is_holder
 from domain.decider import Draft
 from domain.placing import Attach, Place, provision, release, wait_for
@@ -167,14 +167,20 @@ def standing_on(desk: Desk, caller: Caller, workspace: Workspace) -> Standing:
     return msgspec.structs.replace(standing, workspaces=(*standing.workspaces, workspace))
 
 
-async def on_workspace(desk: Desk, caller: Caller, workspace_id: str, decide: Decide) -> Done[dict[str, Any]]:
-    """Carry out a decision about one workspace and its run; the workspace as it is shown afterwards."""
+async def on_workspace(
+    desk: Desk, caller: Caller, workspace_id: str, decide: Decide, read: Callable[[], Mapping[str, int]] = dict
+) -> Done[dict[str, Any]]:
+    """Carry out a decision about one workspace and its run; the workspace as it is shown afterwards.
+
+    ``read`` are the guards of whoever asks, or its refusal; they are looked at with each try.
+    """
     run_id = find(desk, caller, workspace_id).placed.run_id
 
     def decision(now: Moment) -> Decision[dict[str, Any]]:
         standing = standing_on(desk, caller, find(desk, caller, workspace_id))
         draft: Draft = decide(standing, now)
         after = desk.after(standing, draft).workspace(workspace_id)
-        return Decision(entries_of(draft.entries, run_id), draft.versions, document(desk, after))
+        guards = merged([draft.versions, read()])
+        return Decision(entries_of(draft.entries, run_id), guards, document(desk, after))
 
     return await desk.execute(caller, (run_id,), decision)

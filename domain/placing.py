@@ -5,6 +5,7 @@
     provision  the body is being made; with its identity it exists, and what is inside has yet to answer
     attach     the run stands on it; a second time with a higher incarnation tells of a restart
     unsee      nobody sees it any more: unknown, which is never a loss
+    expect     everything there is was listed, and its body is not there yet: that is seen
     release    nobody needs it any more: to be destroyed, or explicitly kept
     reap       nobody asserted it for the idle time
 
@@ -25,6 +26,7 @@ from domain.standing import Presented, RunDraft, Standing, holder, refuse_unless
 from domain.values import NULL, Json, Moment, Value
 from domain.workspace import BEFORE_ATTACHMENT, Workspace, workspace_stream
 from domain.workspace_facts import (
+    ContinuityRestored,
     ContinuityUnknown,
     Provider,
     UnknownCause,
@@ -188,6 +190,18 @@ def unsee_into(draft: RunDraft, workspace: Workspace, cause: UnknownCause, since
     visible = workspace.phase in ("provisioning", "attaching", "running")
     if visible and workspace.unknown_since is None:
         draft.on_workspace(workspace.workspace_id, ContinuityUnknown(since=since, cause=cause))
+
+
+def expect(standing: Standing, workspace_id: str, now: Moment) -> RunDraft:
+    """Facts that follow when a full list does not name a body that has yet to come: whoever lists would see it come.
+
+    None for one that was attached to, whose absence is its end, and for one that was not unknown.
+    """
+    draft, workspace = standing.draft(), standing.workspace(workspace_id)
+    since = workspace.unknown_since
+    if since is not None and workspace.phase in BEFORE_ATTACHMENT:
+        draft.on_workspace(workspace_id, ContinuityRestored(unknown_since=since, restored_at=now.wall))
+    return draft
 
 
 def release(standing: Standing, workspace_id: str, command: Release, now: Moment) -> RunDraft:

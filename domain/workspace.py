@@ -214,7 +214,7 @@ def _provisioned(workspace: Workspace, fact: WorkspaceProvisioning) -> dict[str,
 def _attached(workspace: Workspace, fact: WorkspaceAttached) -> dict[str, object]:
     return {
         "phase": "running", "identity": fact.identity, "incarnation": fact.incarnation, "details": fact.details,
-        "attached_at": fact.attached_at, "waiting": None, "observed": fact.version or workspace.observed,
+        "attached_at": fact.attached_at, "observed": fact.version or workspace.observed, **_SEEN,
     }  # fmt: skip
 
 

@@ -14,6 +14,6 @@ def react(due: Due, scene: Scene) -> Reaction:
     """Take what the observer watched for unknown, unless somebody else watches it by now."""
     scope, run_id = (due.subject[0], due.subject[1]), due.mark
     observer = scene.evidence.grounds.observer(scope)
-    if observer is None or observer.run_id != run_id:
+    if observer is not None and observer.run_id != run_id:
         return None
     return Do("observer_gone", lambda desk: observer_gone(desk, scope, run_id))

@@ -35,6 +35,8 @@ from evidence.grounds import GroundMarks, ScopeKey
 from projections.live.cards import WorkerKey
 from projections.live.deadlines import Deadlines, Graces, Kind, due
 
+OBSERVERS_QUEUE = "_observers"
+"""Where runs of observers are: the concurrency key of such a run is the scope that its holder watches."""
 REMEMBERED_MAX = 256
 """Workspaces of one open run whose ids are kept, destroyed ones included."""
 GROUND_KINDS: tuple[Kind, ...] = ("provision", "idle")
@@ -124,11 +126,6 @@ class Grounds:
         """The workspaces of open runs of which nobody knows whether they are there, the longest unknown first."""
         return (self.cards[workspace_id] for workspace_id in self._unknown)
 
-    def unknown_since(self, run_id: str) -> datetime | None:
-        """Since when it is unknown whether a workspace of the run is there: the oldest of them; null when none is."""
-        since = [self.cards[workspace_id].unknown_since for workspace_id in self._of_run.get(run_id, ())]
-        return min((instant for instant in since if instant is not None), default=None)
-
     def provision_due(self, workspace_id: str) -> float | None:
         """When the making of this body has taken too long; None while its clock stands still or does not run."""
         card = self.cards.get(workspace_id)
@@ -185,6 +182,7 @@ class Grounds:
                 self._provision(card, at.mono)
             case WorkspaceAttached():
                 card.phase, card.attached_from = "running", at.mono
+                self._known(card)
                 self._stop_provisioning(card)
             case ContinuityUnknown():
                 self._unseen(card, fact, at)

@@ -62,7 +62,7 @@ from projections.live.cards import Card, Grant, WorkerKey, card_of
 from projections.live.clocks import WorkClocks
 from projections.live.deadlines import LEASE_KINDS, RUN_KINDS, Deadlines, Graces, Kind, due
 from projections.live.fleet import Fleet
-from projections.live.grounds import Grounds
+from projections.live.grounds import OBSERVERS_QUEUE, Grounds
 from projections.live.leaders import Leaders
 from projections.live.limits import Earmark, Limits
 from projections.live.places import Places
@@ -300,12 +300,21 @@ class Live:
             self.deadlines.forget(kind, (run_id,))
         self._evidence.forget_turns(run_id)
         self.grounds.lease_ended(run_id)
-        for scope in self._evidence.grounds.watched_by(run_id):
+        for scope in self._watched_by(run_id):
             self.remind("observer", at.mono, scope, run_id)
         self.places.free(run_id)
         card = self.cards.get(run_id)
         if requeue and card is not None:
             self._offer(card, card.due_at, at)
+
+    def _watched_by(self, run_id: str) -> set[tuple[str, str]]:
+        """The scopes that nobody watches once this lease is over; after a replay they are unknown anyhow."""
+        if self._replaying:
+            return set()
+        scopes, holding = set(self._evidence.grounds.watched_by(run_id)), self.limits.holding(run_id)
+        if holding is not None and holding.key is not None and holding.queue[1] == OBSERVERS_QUEUE:
+            scopes.add((holding.queue[0], holding.key[2]))
+        return scopes
 
     def earmark(self, card: Card, worker: WorkerKey) -> Earmark:
         """A grant is on the way into the journal: the run is out of its queue, and counts in every limit."""

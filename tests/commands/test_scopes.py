@@ -5,15 +5,12 @@ import asyncio
 import pytest
 
 from commands import workspaces
-from commands.desk import NotAllowed
 from commands.scopes import OBSERVATIONS_MAX, Part, SyncBroken
-from commands.watching import unknown_since_boot
-from domain.lease import FenceLost
 from domain.refusal import InvalidCommand
 from domain.values import EPOCH, Moment
 from evidence.grounds import LISTS_MAX, PARTS_MAX, SCOPES_PER_OBSERVER_MAX, GroundMarks, Listed
-from tests.commands.ground import SCOPE, attached, ground, observer, placed, report, saw, see, shown, standing
-from tests.commands.world import ADMIN, World, command, worker_key
+from tests.commands.ground import SCOPE, attached, ground, observer, placed, report, saw, see, standing
+from tests.commands.world import ADMIN, World, command
 
 IN = {"scope": SCOPE}
 
@@ -126,67 +123,35 @@ async def test_who_was_seen_but_refused_is_neither_absent_nor_seen(world: World)
     assert ("running", True) == (world.state(run_id), ground(world, workspace_id).unknown_since is not None)
 
 
-async def test_an_observer_that_lost_its_run_is_refused_and_nothing_it_says_is_believed(each_world: World) -> None:
-    run_id, _, _ = await standing(each_world, ttl=60, **IN)
-    watch = await observer(each_world)
-    await each_world.close(*watch)
+async def test_a_body_that_has_yet_to_come_is_not_unseen_once_everything_was_listed(each_world: World) -> None:
+    watch = await observer(each_world, ttl=3600)
+    run_id, fence = await each_world.held(ttl=3600)
+    making = await placed(each_world, run_id, fence, scope=SCOPE, provider="kubernetes")
+    await workspaces.move(each_world.desk, ADMIN, making, workspaces.Step(phase="provisioning"))
+    await see(each_world, making, saw("watch_dropped"))
+    await each_world.later(500)
+    unseen = ground(each_world, making)
 
-    with pytest.raises(FenceLost) as refused:
-        await report(each_world, watch, synced=True)
-    with pytest.raises(FenceLost):
-        await report(each_world, (watch[0], watch[1] + 1), synced=True)
-    with pytest.raises(FenceLost):
-        await report(each_world, watch, synced=True, caller=worker_key("w2"))
+    await report(each_world, watch, synced=True)
+    await each_world.later(119)
+    expected = ground(each_world, making)
+    await each_world.later(1)
 
-    assert watch[1] == refused.value.presented
-    assert "running" == each_world.state(run_id)
-
-
-async def test_a_bound_key_observes_the_scope_that_its_run_was_made_for_and_no_other(world: World) -> None:
-    run_id, _, workspace_id = await standing(world, **IN)
-    own_run, fence = await world.held("w9")
-    watch = await observer(world)
-
-    with pytest.raises(NotAllowed) as refused:
-        await report(world, (own_run, fence), (workspace_id, saw("gone")), caller=worker_key("w9"))
-    with pytest.raises(NotAllowed):
-        await report(world, watch, scope="cluster-2", caller=worker_key("obs"))
-    answer = await report(world, watch, (workspace_id, saw("present")), caller=worker_key("obs"))
-
-    assert "observe scope 'cluster-1'" == refused.value.action
-    assert (1, "running") == (answer["applied"], world.state(run_id))
+    assert (True, "provisioning") == (unseen.unknown_since is not None, unseen.phase)
+    assert (None, "provisioning") == (expected.unknown_since, expected.phase)
+    assert "provision_failed" == ground(each_world, making).phase
 
 
-@pytest.mark.origin("H14")
-async def test_the_end_of_an_observer_makes_what_it_watched_unknown_at_once(each_world: World) -> None:
-    run_id, _, workspace_id = await standing(each_world, ttl=60, **IN)
-    _, _, elsewhere = await standing(each_world, ttl=60, scope="cluster-2")
-    watch = await observer(each_world)
-    await report(each_world, watch, (workspace_id, saw("present")), synced=True)
+async def test_whoever_attaches_to_a_body_has_seen_it(world: World) -> None:
+    run_id, fence = await world.held()
+    workspace_id = await placed(world, run_id, fence, scope=SCOPE, provider="kubernetes")
+    await see(world, workspace_id, saw("present", identity="body-1"), saw("watch_dropped"))
+    before = ground(world, workspace_id).unknown_since
 
-    await each_world.close(*watch)
-    await each_world.keep()
+    await attached(world, workspace_id)
 
-    assert "observer_gone" == ground(each_world, workspace_id).unknown_cause
-    assert ground(each_world, elsewhere).unknown_since is None
-    assert "running" == each_world.state(run_id)
-    assert {} == dict(each_world.desk.evidence.grounds.observers())
-
-
-async def test_a_scope_that_another_observer_took_over_stays_known(world: World) -> None:
-    _, _, workspace_id = await standing(world, ttl=3600, **IN)
-    first, second = await observer(world), await observer(world, "obs-2", "another-key")
-    await report(world, first, (workspace_id, saw("present")), synced=True)
-    await report(world, second, (workspace_id, saw("present")), synced=True)
-
-    await world.close(*first)
-    await world.keep()
-    known = ground(world, workspace_id).unknown_since
-    await world.close(*second)
-    await world.keep()
-
-    assert known is None
-    assert ground(world, workspace_id).unknown_since is not None
+    assert (True, None) == (before is not None, ground(world, workspace_id).unknown_since)
+    assert [] == list(world.desk.live.grounds.unknown())
 
 
 async def test_a_list_in_parts_counts_once_its_last_part_came(each_world: World) -> None:
@@ -287,37 +252,6 @@ async def test_a_batch_that_is_repeated_under_its_command_id_is_applied_once(eac
     again = await report(each_world, watch, gone, caller=command("once"))
 
     assert (first, facts) == (again, len(each_world.names()))
-
-
-async def test_what_an_observer_may_see_and_assert_is_what_it_observes(world: World) -> None:
-    _, _, watched = await standing(world, **IN)
-    _, _, other = await standing(world, scope="cluster-2")
-    await observer(world)
-    key = worker_key("obs")
-
-    workspaces.assert_needed(world.desk, key, watched)
-    with pytest.raises(NotAllowed):
-        workspaces.assert_needed(world.desk, key, other)
-
-    assert shown(world, watched)["last_asserted_at"] is not None
-
-
-async def test_at_a_boot_whatever_was_attached_to_is_unknown_and_an_earlier_unknown_goes_on(world: World) -> None:
-    _, _, seen = await standing(world, **IN)
-    _, _, unseen = await standing(world, **IN)
-    run_id, fence = await world.held()
-    making = await placed(world, run_id, fence)
-    await see(world, unseen, saw("watch_dropped"))
-    since = ground(world, unseen).unknown_since
-    world.go(5)
-
-    count = await unknown_since_boot(world.desk)
-
-    assert 2 == count
-    assert ("boot", "watch_dropped", since) == (
-        ground(world, seen).unknown_cause, ground(world, unseen).unknown_cause, ground(world, unseen).unknown_since,
-    )  # fmt: skip
-    assert ground(world, making).unknown_since is None
 
 
 def test_the_marks_of_observers_and_lists_are_bounded() -> None:

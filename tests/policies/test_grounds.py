@@ -156,6 +156,8 @@ async def test_reminders_of_what_is_over_ask_for_nothing(world: World) -> None:
     at = scene(world)
     early = told(assertion.react(reminder(world, "idle"), at, idle_s=IDLE_S))
     await workspaces.release_workspace(world.desk, ADMIN, workspace_id)
+    watch = await observer(world)
+    await report(world, watch)
     at = scene(world)
 
     assert world.clock().mono + IDLE_S == early
