@@ -42,7 +42,7 @@ async def test_a_directory_that_is_deleted_inside_its_block_loses_the_run(
         async with run.workspace("directory", root=tmp_path / "places") as place:
             assert place.path is not None
             shutil.rmtree(place.path)
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()  # until it is cancelled
 
     run, worker = await handled(shared, queue, handler)
 

@@ -252,7 +252,7 @@ async def test_a_look_that_cannot_see_is_told_as_unknown_and_the_next_that_can_e
     assert watched.watcher.watching("w1")
 
 
-async def test_events_that_the_kernel_dropped_make_it_unknown_until_it_was_looked_at(watched: Watched) -> None:
+async def test_what_the_kernel_did_not_tell_makes_it_unknown_until_it_was_looked_at(watched: Watched) -> None:
     flood(watched.path.parent)
     # Nobody has read meanwhile: we have not given the loop a chance to.
     seen = [await watched.next() for _ in range(3)]
@@ -261,7 +261,7 @@ async def test_events_that_the_kernel_dropped_make_it_unknown_until_it_was_looke
     assert "watch_overflowed" in watched.noted
 
 
-async def test_a_deletion_among_events_that_were_dropped_is_noticed(watched: Watched) -> None:
+async def test_a_deletion_that_the_kernel_did_not_tell_is_noticed(watched: Watched) -> None:
     flood(watched.path.parent)
     shutil.rmtree(watched.path)
     seen = [await watched.next() for _ in range(2)]

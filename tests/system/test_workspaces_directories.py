@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +226,6 @@ def test_the_directory_of_a_run_that_has_ended_stays_until_it_is_released(stage:
     assert "result\n" == (path_of(workspace) / "file").read_text()
 
     stage.client.workspaces.release(workspace.workspace_id)
-    # The worker is told at its next question; a new run of its makes it ask.
-    stage.cancel(held := stage.submit())
-    assert "cancelled" == stage.client.run(held).state
     stage.until_workspace(workspace.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
     assert not path_of(workspace).exists()
 
@@ -256,6 +253,42 @@ def test_a_directory_is_asserted_while_its_run_is_open_and_not_after(stage: Stag
     )
 
     assert said[0]["code"] in ("run_settled", "workspace_over")
+
+
+def test_a_worker_whose_key_is_for_its_own_name_may_look_after_its_directories(
+    jackline_script: Path, tmp_path: Path
+) -> None:
+    with own_stage(jackline_script, tmp_path) as stage:
+        stage.worker.stop()
+        key = stage.client.create_key("own", "worker", worker_ids=["own"]).key
+        stage.worker.start({"JACKLINE_KEY": str(key)})
+        run_id = stage.submit(on_workspace_lost="retry_fresh")
+        first = stage.standing(run_id)
+        shutil.rmtree(path_of(first))
+        second = stage.standing(run_id, attempt=2)
+        stage.client.cancel(run_id)
+        stage.until_workspace(second.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
+
+        assert "cancelled" == stage.client.run(run_id).state
+        assert [] == stage.worker.happened("observation_refused")
+
+
+@pytest.mark.origin("C12", "K16")
+def test_a_directory_that_was_reaped_while_its_worker_was_away_is_destroyed_when_it_is_back(
+    jackline_script: Path, tmp_path: Path
+) -> None:
+    with own_stage(jackline_script, tmp_path, settings={"JACKLINE_IDLE_REAP_S": "1"}) as stage:
+        run_id = stage.submit('echo "$JACKLINE_WORKSPACE_ID $PWD"; jackline park --question "go on?"')
+        workspace = stage.standing(run_id)
+        stage.until_run(run_id, "waiting_input")
+        stage.worker.kill()
+        stage.until_workspace(workspace.workspace_id, lambda one: one.teardown, "the workspace is reaped")
+        assert path_of(workspace).exists()
+
+        stage.worker.start()
+        stage.until_workspace(workspace.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
+        assert not path_of(workspace).exists()
+        assert "waiting_input" == stage.client.run(run_id).state
 
 
 @pytest.mark.origin("C8", "R18")
@@ -360,8 +393,8 @@ def test_a_run_that_goes_on_elsewhere_has_its_first_directory_destroyed(jackline
 class own_stage:
     """A stage for one test, to be broken."""
 
-    def __init__(self, script: Path, place: Path, *words: str) -> None:
-        self.service = Service(script, place)
+    def __init__(self, script: Path, place: Path, *words: str, settings: Mapping[str, str] | None = None) -> None:
+        self.service = Service(script, place, settings)
         self.worker = WorkerProcess(self.service, "own", "--queue", "own", "--grace", "1", *words)
 
     def __enter__(self) -> Stage:

@@ -79,8 +79,10 @@ class Grounds:
                 together.create_task(self.reports.run())
                 together.create_task(self._sweep_forever())
         finally:
-            for task in self._asserting.values():
-                task.cancel()
+            for asserting in self._asserting.values():
+                asserting.cancel()
+            # Whoever runs this again after a fault of ours begins by looking at everything.
+            self.look_again()
 
     def sweep(self) -> None:
         """Ask soon what is to be destroyed, because something may be."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from jackline._async.client import AsyncClient
 from jackline.clock import Clock
-from jackline.errors import NotFound, Problem, RunSettled, Unknown, WorkspaceOver
+from jackline.errors import JacklineError, NotFound, Problem, RunSettled, Unknown, WorkspaceOver
 from jackline.worker.log import Log
 from jackline.worker.persist import until_answered
 from jackline.workspaces.contract import Observation
@@ -61,9 +61,8 @@ class Reports:
             return await until_answered(
                 lambda: self._client.workspaces.observe(workspace_id, observations, key=key), clock
             )
-        except Problem as refusal:
-            values = {"code": refusal.code, "detail": refusal.detail}
-            self._log("observation_refused", workspace_id=workspace_id, **values)
+        except JacklineError as refusal:
+            self._log("observation_refused", workspace_id=workspace_id, error=str(refusal))
             return None
 
 

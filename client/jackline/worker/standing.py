@@ -98,8 +98,8 @@ async def standing_on(run: "HeldRun", wish: Wish, log: Log) -> AsyncIterator[Hel
             yield workspace
     finally:
         del run.grounds[workspace.workspace_id]
-        for task in background:
-            task.cancel()
+        for one in background:
+            one.cancel()
         await asyncio.gather(*background, return_exceptions=True)
 
 

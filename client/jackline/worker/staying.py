@@ -46,6 +46,7 @@ class Staying:
         self.stream: WorkerStream | None = None
         self.register: Callable[[], Awaitable[None]] | None = None
         self.on_return: Callable[[], None] = lambda: None
+        self.on_destroy: Callable[[], None] = lambda: None
 
     def attach(self, stream: WorkerStream) -> None:
         """Use this stream whenever it is open."""
@@ -117,6 +118,8 @@ class Staying:
 
     def hear(self, renewals: Sequence[Renewal], asked_at: float | None = None) -> None:
         """Apply the service's answers; a push confirms nothing, since nobody asked."""
+        if any(one.kind == "destroy_workspace" for renewal in renewals for one in renewal.instructions):
+            self.on_destroy()  # also for runs that are not held any more
         by_ref = {(lease.ref.run_id, lease.ref.fence): lease for lease in self._leases}
         for renewal in renewals:
             lease = by_ref.get((renewal.run_id, renewal.fence))

@@ -59,17 +59,8 @@ async def work(client: AsyncClient, wanted: Work, log: Log) -> None:
 async def _work_in(home: Home, client: AsyncClient, wanted: Work, worker_id: str, log: Log) -> None:
     keys = RunKeys(client, home, worker_id, log)
     grounds = Grounds(client, home, log)
-    shop = Shop(
-        client,
-        home,
-        log,
-        wanted.outer,
-        wanted.command,
-        wanted.grace_s,
-        wanted.run_key,
-        wanted.come_back_s,
-        grounds=grounds,
-    )
+    more = (wanted.grace_s, wanted.run_key, wanted.come_back_s)
+    shop = Shop(client, home, log, wanted.outer, wanted.command, *more, grounds=grounds)
 
     def begin(claim: Claim, lease: HeldLease) -> Execution:
         return CommandExecution.begin(shop, claim, lease)
@@ -90,7 +81,7 @@ async def _work_in(home: Home, client: AsyncClient, wanted: Work, worker_id: str
         stop_within_s=wanted.grace_s + 20.0,
     )
     engine = Engine(client, setup, begin, log)
-    engine.staying.on_return = grounds.look_again
+    engine.staying.on_return, engine.staying.on_destroy = grounds.look_again, grounds.sweep
     _stop_on_signals(engine)
     looking_after = asyncio.create_task(_look_after(grounds, log))
     try:

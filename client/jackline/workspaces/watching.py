@@ -107,15 +107,15 @@ class Watches:
         """The directories to look at next, and whether the kernel has dropped events."""
         from asyncinotify import Mask
 
-        event = await self._inotify.get()
-        if Mask.Q_OVERFLOW in event.mask:
+        notice = await self._inotify.get()
+        if Mask.Q_OVERFLOW in notice.mask:
             return set().union(*self._by_number.values()), True
-        number = event.watch.wd if event.watch is not None else -1
+        number = notice.watch.wd if notice.watch is not None else -1
         names = set(self._by_number.get(number, ()))
-        if Mask.IGNORED in event.mask:
+        if Mask.IGNORED in notice.mask:
             self._by_number.pop(number, None)
-        if event.name is not None:
-            names &= {str(event.name)}
+        if notice.name is not None:
+            names &= {str(notice.name)}
         return names, False
 
     def _add(self, workspace_id: str, path: Path, mask: Any) -> bool:
