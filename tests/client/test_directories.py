@@ -1,6 +1,7 @@
 """Directories of ours: made once, known again, and destroyed without touching anything else."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,13 @@ async def test_a_workspace_id_that_leads_out_of_the_place_is_refused(
         await provider.place(workspace_id, {})
     with pytest.raises(PlaceFailed):
         await provider.teardown(WorkspaceRef(workspace_id))
+
+
+async def test_a_place_that_was_deleted_is_made_again(provider: DirectoryProvider) -> None:
+    shutil.rmtree(provider.root)
+    await provider.place("w2", {"run_id": "r2"})
+
+    assert "present" == (await provider.continuity(WorkspaceRef("w2"))).kind
 
 
 async def test_a_placing_that_was_cut_short_before_the_mark_is_finished(provider: DirectoryProvider) -> None:

@@ -301,10 +301,13 @@ def test_a_directory_that_cannot_be_made_fails_the_attempt_and_not_the_run_as_lo
         place.write_text("in the way")
         run = stage.client.wait(stage.submit(max_attempts=1), WITHIN_S)
         place.unlink()
+        again = stage.client.wait(stage.submit("true"), WITHIN_S)
 
         assert "aborted" == run.state
         assert "workspace.provision_faulted.v1" in stage.topics(run.run_id)
         assert "workspace.lost.v1" not in stage.topics(run.run_id)
+        assert "succeeded" == again.state
+        assert [] == list((stage.worker.home / "attempts").iterdir())
 
 
 @pytest.mark.origin("C9", "R14", "K5")

@@ -82,7 +82,11 @@ class CommandExecution:
     async def run(self) -> None:
         """Start or rejoin the command, see it through, and tell how it ended."""
         argv = None if self._claim is None else _command_of(self._claim, self._shop.command)
-        ground = await self._stand() if argv is not None else None
+        try:
+            ground = await self._stand() if argv is not None else None
+        except Exception:
+            self._attempt.remove()
+            raise
         if self._claim is not None and (argv is None or ground is None):
             await self._tell(Ending("hand-back") if argv else no_command())
             return

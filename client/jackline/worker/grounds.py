@@ -40,7 +40,11 @@ TOGETHER = 8  # directories that are looked after at the same time
 
 
 class GroundLost(JacklineError):
-    """The run's directory is not what it was, or could not be made: the service has been told, and decides."""
+    """The run's directory is not what it was: the service has been told, and decides."""
+
+
+class GroundNotMade(JacklineError):
+    """No directory could be made: the service has been told, and this worker had better not claim again at once."""
 
 
 class GroundUnseen(JacklineError):
@@ -149,7 +153,7 @@ class Grounds:
             self._log("workspace_not_placed", workspace_id=workspace_id, reason=error.reason, message=error.message)
             await self.reports.said(workspace_id, [Observation("gone", message=str(error))])
             msg = f"no directory could be made for the run: {error}"
-            raise GroundLost(msg) from error
+            raise GroundNotMade(msg) from error
         await until_answered(
             lambda: self._client.workspaces.attach(workspace_id, attached.identity, details=attached.details),
             self._client.transport.clock,

@@ -142,6 +142,7 @@ class DirectoryProvider:
         path = self.path(workspace_id)
         record = self.record(workspace_id)
         try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if record is None:
                 if os.path.lexists(path):
                     raise PlaceFailed(EXISTS, f"{path} is there already, and is not ours")
