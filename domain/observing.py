@@ -162,7 +162,7 @@ def put_together(workspace: Workspace, observations: Sequence[Observation]) -> S
             synced = True
         else:
             synced = sighted = False
-            seen = _with(seen, dropped=True)
+            seen = _with(seen, dropped=True, last=_heard(seen, each))
         if synced and sighted:
             seen = _with(seen, dropped=False)
     return _with(seen, restored=synced and sighted)
@@ -173,11 +173,14 @@ def _ours(known: str | None, seen: Observation) -> bool:
 
 
 def _sighted(seen: Seen, each: Observation) -> Seen:
-    words = LastSeen(reason=each.reason or seen.last.reason, message=each.message or seen.last.message)
     counts = each.kind == "harness_restarted" or each.incarnation is not None
     higher = counts and (seen.started is None or (each.incarnation or 0) >= (seen.started.incarnation or 0))
     started = each if higher else seen.started
-    return _with(seen, alive=each, identity=each.identity or seen.identity, started=started, last=words)
+    return _with(seen, alive=each, identity=each.identity or seen.identity, started=started, last=_heard(seen, each))
+
+
+def _heard(seen: Seen, each: Observation) -> LastSeen:
+    return LastSeen(reason=each.reason or seen.last.reason, message=each.message or seen.last.message)
 
 
 def _ending(workspace: Workspace, known: str | None, each: Observation) -> Observation | None:

@@ -141,6 +141,8 @@ def test_a_last_reason_that_is_none_of_a_losss_is_told_in_its_message() -> None:
     assert "CrashLoopBackOff: back-off 5m0s" == crashing.when(observe("gone", last=last)).fact(WorkspaceLost).message
     in_it = observe(seen("present", message="draining"), "gone", last=last)
     assert "draining" == crashing.when(in_it).fact(WorkspaceLost).message
+    silent = observe(seen("watch_dropped", message="node a does not answer"), seen("gone", reason="NodeLost"))
+    assert "node a does not answer" == crashing.when(silent).fact(WorkspaceLost).message
 
 
 def test_a_message_that_is_put_together_keeps_its_bound() -> None:
