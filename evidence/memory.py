@@ -64,6 +64,13 @@ class LeaseMarks:
                 mark, deadline=deadline, detached=True, full_deadline=mark.ttl_deadline
             )
 
+    def lengthen(self, run_id: str) -> None:
+        """The holder is asked something: it has its whole ttl to be heard in, detached or not."""
+        mark = self._marks.get(run_id)
+        if mark is not None and mark.detached:
+            whole = mark.ttl_deadline
+            self._marks[run_id] = msgspec.structs.replace(mark, deadline=whole, detached=False, full_deadline=None)
+
     def extend(self, run_id: str, deadline: float) -> None:
         """The slice ended: one last ttl from then, whatever was renewed before."""
         mark = self._marks.get(run_id)

@@ -34,6 +34,7 @@ from domain.workspace_facts import (
 from evidence.grounds import GroundMarks, ScopeKey
 from projections.live.cards import WorkerKey
 from projections.live.deadlines import Deadlines, Graces, Kind, due
+from projections.live.limits import Holding
 
 OBSERVERS_QUEUE = "_observers"
 """Where runs of observers are: the concurrency key of such a run is the scope that its holder watches."""
@@ -105,6 +106,10 @@ class Grounds:
         """
         return tuple({**self._undecided.get(run_id, {}), **self._of_run.get(run_id, {})})
 
+    def undecided(self, run_id: str) -> bool:
+        """Whether a loss of the run with an exit waits for its holder's close, or for the lease's whole time."""
+        return run_id in self._undecided or any(self.cards[each].undecided for each in self._of_run.get(run_id, ()))
+
     def ever_of(self, run_id: str) -> tuple[str, ...]:
         """The workspaces that an open run stood on, the latest of them if there were many."""
         return tuple(self._ever.get(run_id, ()))
@@ -112,6 +117,13 @@ class Grounds:
     def of_scope(self, scope: ScopeKey) -> list[GroundCard]:
         """The workspaces of a scope."""
         return [self.cards[workspace_id] for workspace_id in self._of_scope.get(scope, ())]
+
+    def watched_by(self, run_id: str, holding: Holding | None) -> set[ScopeKey]:
+        """The scopes that the holder of this lease watches: those that it reported on, and that of its run."""
+        scopes = set(self._marks.watched_by(run_id))
+        if holding is not None and holding.key is not None and holding.queue[1] == OBSERVERS_QUEUE:
+            scopes.add((holding.queue[0], holding.key[2]))
+        return scopes
 
     def to_destroy(self, worker: WorkerKey) -> list[GroundCard]:
         """The workspaces that a worker placed and whose bodies are to be destroyed."""

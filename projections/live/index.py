@@ -55,6 +55,7 @@ from domain.worker import (
     WorkerRegistered,
     WorkerReleased,
 )
+from domain.workspace_facts import WorkspaceLost
 from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
@@ -62,7 +63,7 @@ from projections.live.cards import Card, Grant, WorkerKey, card_of
 from projections.live.clocks import WorkClocks
 from projections.live.deadlines import LEASE_KINDS, RUN_KINDS, Deadlines, Graces, Kind, due
 from projections.live.fleet import Fleet
-from projections.live.grounds import OBSERVERS_QUEUE, Grounds
+from projections.live.grounds import Grounds
 from projections.live.leaders import Leaders
 from projections.live.limits import Earmark, Limits
 from projections.live.places import Places
@@ -113,6 +114,8 @@ class Live:
             self._lease(name, fact, at)  # type: ignore[arg-type]
         elif kind == "workspace":
             self.grounds.fold(name, fact, recorded.position, at)  # type: ignore[arg-type]
+            if isinstance(fact, WorkspaceLost) and fact.pending:  # its holder is asked, and has its whole time
+                self._evidence.leases.lengthen(recorded.meta.correlation_id or "")
         elif kind in ("worker", "presence"):
             tenant, _, its_id = name.partition(":")
             fold = self._worker if kind == "worker" else self.leaders.fold
@@ -300,21 +303,13 @@ class Live:
             self.deadlines.forget(kind, (run_id,))
         self._evidence.forget_turns(run_id)
         self.grounds.lease_ended(run_id)
-        for scope in self._watched_by(run_id):
-            self.remind("observer", at.mono, scope, run_id)
+        if not self._replaying:
+            for scope in self.grounds.watched_by(run_id, self.limits.holding(run_id)):
+                self.remind("observer", at.mono, scope, run_id)
         self.places.free(run_id)
         card = self.cards.get(run_id)
         if requeue and card is not None:
             self._offer(card, card.due_at, at)
-
-    def _watched_by(self, run_id: str) -> set[tuple[str, str]]:
-        """The scopes that nobody watches once this lease is over; after a replay they are unknown anyhow."""
-        if self._replaying:
-            return set()
-        scopes, holding = set(self._evidence.grounds.watched_by(run_id)), self.limits.holding(run_id)
-        if holding is not None and holding.key is not None and holding.queue[1] == OBSERVERS_QUEUE:
-            scopes.add((holding.queue[0], holding.key[2]))
-        return scopes
 
     def earmark(self, card: Card, worker: WorkerKey) -> Earmark:
         """A grant is on the way into the journal: the run is out of its queue, and counts in every limit."""
@@ -386,13 +381,13 @@ class Live:
     def _shorten(self, worker: WorkerKey, deadline: float) -> None:
         """The worker's last stream was closed by its side: its leases end by then unless it is heard again.
 
-        A lease whose loss would spend the run's last attempt keeps its ttl.
+        A lease whose loss would spend the run's last attempt, or decide a loss of its ground, keeps its ttl.
         """
         if self._replaying:
             return
         for run_id in self.limits.held_by(worker):
             card, held, holding = self.cards.get(run_id), self._held.get(run_id), self.limits.holding(run_id)
-            its_own = held is not None and holding is not None and holding.worker == worker
+            its_own = holding is not None and holding.worker == worker and not self.grounds.undecided(run_id)
             if its_own and held is not None and card is not None and card.failed_attempts + 1 < card.max_attempts:
                 self._evidence.leases.shorten(run_id, deadline)
                 self.remind("lease", deadline, (run_id,), str(held.fence))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from commands import steering, turns, workspaces
+from commands import steering, turns, workers, workspaces
 from commands.desk import Timers
 from domain.refusal import SettledOtherwise
 from policies import assertion, harness_restart, observer_gone, provisioning
@@ -74,6 +74,37 @@ async def test_leader_gone_goes_before_a_budget_that_is_spent_at_the_same_instan
 
     assert ("cancelled", "leader_gone") == (world.state(run_id), (await world.show(run_id))["reason"])
     assert ground(world, workspace_id).phase in ("provisioning", "provision_failed")
+
+
+async def test_a_detachment_does_not_decide_a_pending_loss_over_its_holders_head(each_world: World) -> None:
+    run_id, _, workspace_id = await standing(each_world, ttl=30, attempts=5)
+    await see(each_world, workspace_id, saw("ended", reason="ProcessExited", exit_code=1))
+    await workers.detached(each_world.desk, ADMIN, "w1")
+
+    await each_world.later(29.9)
+    before = each_world.state(run_id)
+    await each_world.later(0.1)
+
+    assert ("running", "lost") == (before, each_world.state(run_id))
+
+
+@pytest.mark.parametrize("lost_first", [False, True])
+async def test_a_detached_holder_with_a_pending_loss_is_heard_again_and_closes(
+    world: World, *, lost_first: bool
+) -> None:
+    run_id, fence, workspace_id = await standing(world, ttl=30, attempts=5)
+    exited = saw("ended", reason="ProcessExited", exit_code=0)
+    if lost_first:
+        await see(world, workspace_id, exited)
+    await workers.detached(world.desk, ADMIN, "w1")
+    await see(world, workspace_id, exited)
+    await world.later(20)
+    await world.beats("w1", run_id, fence)
+
+    await world.later(20)
+    closed = await world.close(run_id, fence)
+
+    assert "succeeded" == closed["state"]
 
 
 @pytest.mark.origin("C12", "C16", "C17")
