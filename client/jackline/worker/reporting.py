@@ -1,8 +1,8 @@
 """What a worker says about the ground under its runs: what was seen of it, and that it is still wanted.
 
-An observation is reported until somebody has answered, in the order in which things were seen; nothing is dropped
-because the service is away. What a report leads to is the service's decision, and comes back as the end of a lease or
-as an instruction.
+An observation is reported until somebody has answered, in the order in which things were seen of a workspace; nothing
+is dropped because the service is away. What a report leads to is the service's decision, and comes back as the end of
+a lease or as an instruction.
 
 An assertion is a write every few minutes for as long as the state lasts that needs the workspace: from its placing
 until its run has ended or it has. It is spread by a fifth to both sides, so that many workers that lost the service
@@ -22,6 +22,7 @@ from jackline.workspaces.models import Workspace
 
 ASSERT_EVERY_S = 300.0  # until the service has said how often it wants to hear
 SPREAD = 0.2
+TOGETHER = 8  # reports under way at the same time
 ASSERT_AGAIN_S = 15.0  # after no answer
 
 
@@ -41,13 +42,27 @@ class Reports:
         self._queue.put_nowait((workspace_id, observations))
 
     async def run(self) -> None:
-        """Report until cancelled."""
+        """Report until cancelled: what is waiting at the same time goes out together, in order for each workspace."""
         while True:
-            workspace_id, observations = await self._queue.get()
+            waiting = [await self._queue.get()]
+            while not self._queue.empty():
+                waiting.append(self._queue.get_nowait())
             try:
-                await self.said(workspace_id, observations)
+                await self._report(waiting)
             finally:
-                self._queue.task_done()
+                for _ in waiting:
+                    self._queue.task_done()
+
+    async def _report(self, waiting: Sequence[tuple[str, Sequence[Observation]]]) -> None:
+        limit = asyncio.Semaphore(TOGETHER)
+
+        async def about(workspace_id: str) -> None:
+            async with limit:
+                for name, observations in waiting:
+                    if name == workspace_id:
+                        await self.said(workspace_id, observations)
+
+        await asyncio.gather(*map(about, dict.fromkeys(name for name, _ in waiting)))
 
     async def heard(self) -> None:
         """Wait until everything that was seen has been heard."""
