@@ -26,7 +26,7 @@ from jackline.worker.heldrun import HeldRun
 from jackline.worker.log import Sink
 from watchers.kubernetes.reflector import Pace, Reflector, Selection
 from watchers.kubernetes.reports import HttpReports, Reports
-from watchers.kubernetes.server import NODES, PODS, SANDBOXES, ApiServer, Blind, Refused
+from watchers.kubernetes.server import NODES, PODS, SANDBOXES, ApiServer, Blind, Expired, Refused
 from watchers.kubernetes.shapes import MANAGED_BY, OURS, SANDBOX_POD_LABEL, Pod
 from watchers.kubernetes.teller import Teller
 from watchers.kubernetes.view import Watched
@@ -124,7 +124,7 @@ class Observing:
             except Refused as refusal:
                 log.info("no sandboxes are observed: %s", refusal)
                 return False
-            except Blind as error:
+            except (Blind, Expired) as error:
                 log.warning("the API server cannot be asked yet: %s", error)
             else:
                 return True

@@ -329,3 +329,15 @@ async def one_object_more_than_allowed_makes_everything_unknown(world: World) ->
     await world.pod("d")
 
     await world.unknown("a")
+
+
+@scenario(fake=True)
+async def a_server_that_forgets_everything_from_the_start_is_asked_again(world: World) -> None:
+    await world.pod("a")
+    world.api.fault = lambda asked: Fault(expired=True)
+    await world.begin()
+    await world.until(lambda: len(world.api.asked) >= 3, "it is asked again")
+    world.api.fault = lambda asked: None
+    await world.status("a", phase="Failed", reason="Evicted")
+
+    await world.lost("a", "Evicted")
