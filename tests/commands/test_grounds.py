@@ -161,6 +161,16 @@ async def test_a_pending_loss_is_decided_by_the_policy_when_the_lease_ends_witho
     assert ("lost", "workspace_lost") == ((await world.show(run_id))["state"], (await world.show(run_id))["reason"])
 
 
+async def test_a_pending_loss_that_a_quiet_stretch_decides_is_blamed_on_no_worker(world: World) -> None:
+    run_id, _, workspace_id = await standing(world, ttl=1000, on_quiet="fail_attempt", quiet_after_s=300)
+    await see(world, workspace_id, saw("ended", reason="ProcessExited", exit_code=137))
+
+    await world.later(300)
+
+    assert "lost" == (await world.show(run_id))["state"]
+    assert {} == world.desk.live.fleet.quarantined
+
+
 async def test_a_pending_loss_is_decided_though_its_body_was_destroyed_meanwhile(world: World) -> None:
     run_id, _, workspace_id = await standing(world, ttl=10)
     await see(world, workspace_id, saw("ended", reason="ProcessExited", exit_code=1))
