@@ -20,12 +20,14 @@ SCOPE = "cluster-1"
 class WatchProcess:
     """One `jackline watch kubernetes`."""
 
-    def __init__(self, service: Service, kubeconfig: Path, name: str, *words: str) -> None:
+    def __init__(self, service: Service, kubeconfig: Path, name: str, *words: str, key: str | None = None) -> None:
         self.log = service.place / f"{name}.log"
         command = [str(service.script), "watch", "kubernetes", "--data-dir", str(service.data_dir), "--scope", SCOPE]
         command += ["--namespace", NAMESPACE, "--kubeconfig", str(kubeconfig), "--watch-s", "1", "--id", name, "--json"]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*command, *words], env=bare_environment(), stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [*command, *words, *(["--key", key] if key else [])], env=bare_environment(), stdout=log, stderr=log
+            )
 
     def happened(self, name: str) -> list[dict[str, Any]]:
         """Every happening of that name."""
@@ -67,9 +69,9 @@ class Cluster:
         await self.client.disconnect()
         await self.hands.close()
 
-    async def watch(self, name: str, *words: str) -> WatchProcess:
+    async def watch(self, name: str, *words: str, key: str | None = None) -> WatchProcess:
         """A watch process; the caller waits for what it is to do."""
-        process = await asyncio.to_thread(WatchProcess, self.service, self.kubeconfig, name, *words)
+        process = await asyncio.to_thread(WatchProcess, self.service, self.kubeconfig, name, *words, key=key)
         self.watching.append(process)
         return process
 

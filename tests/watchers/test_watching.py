@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.client.serving import Service
-from tests.watchers.cluster import Cluster
+from tests.watchers.cluster import SCOPE, Cluster
 from tests.watchers.fake_apiserver import fake_apiserver
 from tests.watchers.world import container, exited
+from watchers.kubernetes.observer import ensure_run
+from watchers.kubernetes.shapes import MANAGED_BY, WORKSPACE_LABEL
 
 pytestmark = pytest.mark.system
 
@@ -131,3 +133,23 @@ async def test_a_provisioned_body_is_made_attached_asserted_and_destroyed(cluste
     assert f"pod:{pod['metadata']['uid']}" == shown["identity"]
     assert ("default", name) == (shown["details"]["namespace"], shown["details"]["pod"])
     assert "harness:1" == pod["spec"]["containers"][0]["image"]
+
+
+async def test_a_key_that_is_bound_to_the_observer_is_enough_to_watch_and_provision(cluster: Cluster) -> None:
+    """The run to observe under was submitted by somebody else, who may."""
+    await ensure_run(cluster.client, SCOPE)
+    made = await cluster.ask("POST", "/v1/keys", {"name": "watch", "role": "worker", "worker_ids": ["one"]})
+    run_id, fence = await cluster.held()
+    workspace_id = await cluster.place(run_id, fence, {"spec": {"containers": [{"name": "main", "image": "h"}]}})
+    _, unlabelled = await cluster.stand("b")
+    await cluster.hands.patch("pods", "b", {"metadata": {"labels": {MANAGED_BY: None, WORKSPACE_LABEL: None}}})
+    await cluster.observing(await cluster.watch("one", "--provision", key=made["key"]))
+    name = f"jackline-{workspace_id}"
+    await cluster.until(lambda: ("pods", "default", name) in cluster.api.store.objects, "the pod is made")
+    await cluster.run_pod(name)
+    await cluster.until_workspace(workspace_id, phase="running", known=True)
+    await cluster.until_workspace(unlabelled, phase="running", known=True)
+    await cluster.hands.patch("pods", name, {"phase": "Failed", "reason": "Evicted"}, status=True)
+    lost = await cluster.until_workspace(workspace_id, phase="lost")
+
+    assert "Evicted" == lost["lost"]["reason"]

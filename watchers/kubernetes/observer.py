@@ -95,6 +95,7 @@ class Observing:
 
     async def run(self, *also: Also) -> None:
         """Observe until cancelled, or until one part cannot go on."""
+        await self.teller.introduce()
         await self.teller.learn()
         if await self._has_sandboxes():
             self._watch_sandboxes()
@@ -173,12 +174,16 @@ class Observer:
 
     async def _ensure(self) -> None:
         """See to it that there is a run to claim."""
-        clock = self.client.transport.clock
+        clock, told = self.client.transport.clock, ""
         while True:
             try:
                 await ensure_run(self.client, self.plan.scope)
             except JacklineError as error:
-                self._log("no_run", scope=self.plan.scope, error=str(error))
+                if told != str(error):
+                    told = str(error)
+                    self._log("no_run", scope=self.plan.scope, error=told)
+            else:
+                told = ""
             await asyncio.sleep(clock.jitter(ENSURE_EVERY_S))
 
 

@@ -100,6 +100,10 @@ class Teller:
             self._wake.clear()
             await self._tell_all()
 
+    async def introduce(self) -> None:
+        """Say under the fence who observes the scope: from then on its workspaces are this observer's business."""
+        await self._send(Batch([]))
+
     async def learn(self) -> list[Known]:
         """What the service knows of the scope, and which bodies it says are stood on."""
         workspaces = await self._patiently(self._reports.workspaces)
