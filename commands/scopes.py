@@ -29,6 +29,7 @@ from domain.submission import check_id
 from domain.values import Moment, Value
 from domain.workspace_refusals import SCOPE_MAX_CHARS, WorkspaceOver, WorkspaceUnknown, check_text
 from evidence.grounds import PARTS_MAX, Listed, ScopeKey
+from journal.commit import Done
 from projections.live.grounds import OBSERVERS_QUEUE, GroundCard
 
 OBSERVATIONS_MAX = 1_000
@@ -85,6 +86,13 @@ class Tally(msgspec.Struct):
     refused: list[dict[str, str]] = msgspec.field(default_factory=list)
     named: set[str] = msgspec.field(default_factory=set)
     vouched: set[str] = msgspec.field(default_factory=set)
+    position: int | None = None
+    """The position of the last fact that followed."""
+
+    def reached(self, position: int | None) -> None:
+        """One decision has come this far in the journal."""
+        if position is not None:
+            self.position = max(position, self.position or 0)
 
 
 class Report:
@@ -135,7 +143,8 @@ class Report:
 
         async with self._gate:
             caller = self._as(workspace_id, "expected")
-            await on_workspace(self.desk, caller, workspace_id, decide, self.read)
+            done = await on_workspace(self.desk, caller, workspace_id, decide, self.read)
+            self.tally.reached(done.position)
 
     async def _one(self, workspace_id: str, seen: Sequence[Observation], step: Step) -> None:
         card = self.desk.live.grounds.cards.get(workspace_id)
@@ -154,6 +163,7 @@ class Report:
             except Refusal as refusal:
                 self._refuse(workspace_id, refusal, seen)
             else:
+                self.tally.reached(done.position)
                 self._took(workspace_id, seen, meant=done.position is not None or not was_over, step=step)
 
     def _as(self, workspace_id: str, step: Step) -> Caller:
@@ -189,7 +199,7 @@ def _sent(seen: Sequence[Observation]) -> int:
     return sum(each is not _SYNCED for each in seen)
 
 
-async def observe_scope(desk: Desk, caller: Caller, batch: Batch) -> dict[str, Any]:
+async def observe_scope(desk: Desk, caller: Caller, batch: Batch) -> Done[dict[str, Any]]:
     """How many observations were taken, how many meant nothing, and which were refused.
 
     Raises:
@@ -211,7 +221,8 @@ async def observe_scope(desk: Desk, caller: Caller, batch: Batch) -> dict[str, A
         await _reconcile(report, report.tally.named, arrived.mono - batch.listed_s_ago)
     desk.note_fence(batch.fence, "observers")
     tally = report.tally
-    return {"applied": tally.applied, "ignored": tally.ignored, "refused": tally.refused, "absent": tally.absent}
+    answer = {"applied": tally.applied, "ignored": tally.ignored, "refused": tally.refused, "absent": tally.absent}
+    return Done(answer, tally.position)
 
 
 def _check(batch: Batch) -> None:

@@ -180,7 +180,9 @@ async def test_an_observer_reports_its_whole_scope(service: Service) -> None:
         "observations": [{"workspace_id": stays, "kind": "present"}, {"workspace_id": "nothing", "kind": "gone"}],
     }  # fmt: skip
 
-    answer = await service.ok("POST", "/v1/observers/obs/observations", body, key=key)
+    reply = await service.ask("POST", "/v1/observers/obs/observations", body, key=key)
+    answer = reply.json()
+    position = service.node.desk.journal.position
     stale = await service.refused("POST", "/v1/observers/obs/observations", {**body, "fence": 2})
     broken = await service.refused(
         "POST", "/v1/observers/obs/observations", {**body, "part": {"sync_id": "s", "index": 3, "last": True}}
@@ -188,6 +190,7 @@ async def test_an_observer_reports_its_whole_scope(service: Service) -> None:
     health = await service.ok("GET", "/healthz")
 
     assert {"applied": 1, "ignored": 1, "refused": [], "absent": 1} == answer
+    assert str(position) == reply.headers["jackline-position"]
     assert "lost" == (await service.ok("GET", f"/v1/runs/{gone_run}"))["state"]
     assert ("fence_lost", "sync_broken", 0) == (stale["code"], broken["code"], broken["expected"])
     assert 1 == health["refused_stale"]["POST /v1/observers/{observer_id}/observations"]

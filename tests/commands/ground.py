@@ -63,7 +63,7 @@ async def report(
         observer_id=batch.pop("observer_id", "obs"), run_id=run_id, fence=fence,
         scope=batch.pop("scope", SCOPE), seen=seen, **batch,
     )  # fmt: skip
-    return dict(plain(await scopes.observe_scope(world.desk, caller, told)))
+    return dict(plain((await scopes.observe_scope(world.desk, caller, told)).answer))
 
 
 def ground(world: World, workspace_id: str) -> Workspace:
