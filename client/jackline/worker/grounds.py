@@ -35,7 +35,7 @@ from jackline.workspaces.models import Workspace
 from jackline.workspaces.watching import DirectoryWatcher
 
 SWEEP_S = 60.0  # between two questions for directories that are to be destroyed
-KEPT_UNKNOWN = 100  # directories of which the service knows nothing (any more); older ones are removed
+KEPT_UNKNOWN = 100  # directories of which the service knows nothing (any more); what is beyond is removed
 TOGETHER = 8  # directories that are looked after at the same time
 
 
