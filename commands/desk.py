@@ -160,7 +160,7 @@ class Desk:
             lease=load(lease_stream(run_id)),
             effects=load(effects_stream(run_id)),
             mark=self.evidence.leases.get(run_id),
-            workspaces=tuple(load(workspace_stream(each)) for each in self.live.grounds.of_run(run_id)),
+            workspaces=tuple(load(workspace_stream(each)) for each in self.live.grounds.mattering(run_id)),
         )
 
     def expect_new(self, run_id: str) -> None:

@@ -9,6 +9,7 @@ until the holder has said itself how the turn ended, or its attempt is over.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from commands.desk import Desk
@@ -20,6 +21,8 @@ from domain.workspace import Workspace
 
 Instruction = dict[str, Any]
 
+GROUNDS_TOLD_MAX = 256
+"""Instructions about ground in one answer; the rest follow as these are done."""
 ON_ITS_MACHINE = ("directory", "process")
 """Providers whose bodies only the worker that placed them can reach."""
 
@@ -43,23 +46,25 @@ def instructions(desk: Desk, run: Run, lease: Held, worker: Registered) -> list[
         if given.fence == lease.fence:
             data = {"number": number, "question": given.question, "answer": given.answer}
             asked.append({"kind": "answer", "reason": "answered", "data": data})
-    asked.extend(about_grounds(workspaces_of(desk, run.run_id), lease.worker, lease.fence, holds=True))
+    found = about_grounds(workspaces_of(desk, run.run_id), lease.worker, lease.fence, holds=True)
+    asked.extend(islice(found, GROUNDS_TOLD_MAX))
     asked.extend(_about_turns(desk, run))
     return asked
 
 
 def parting(desk: Desk, run_id: str, worker_id: str, fence: int) -> list[Instruction]:
     """What a worker that lost the run is told about what the run stood on."""
-    return list(about_grounds(workspaces_of(desk, run_id), worker_id, fence, holds=False))
+    found = about_grounds(workspaces_of(desk, run_id), worker_id, fence, holds=False)
+    return list(islice(found, GROUNDS_TOLD_MAX))
 
 
 def about_grounds(
     workspaces: Sequence[Workspace], worker_id: str, fence: int, *, holds: bool
 ) -> Iterator[Instruction]:  # fmt: skip
-    """Losses under this fence, and bodies that this worker can destroy."""
+    """Losses under this fence, and bodies that this worker can destroy; who holds nothing is told of its own only."""
     for workspace in workspaces:
-        lost = workspace.lost
-        if lost is not None and lost.fence == fence:
+        lost, its_own = workspace.lost, workspace.placed.worker == worker_id
+        if lost is not None and lost.fence == fence and (holds or its_own):
             data = {
                 "workspace_id": workspace.workspace_id,
                 "reason": lost.reason,
@@ -67,7 +72,6 @@ def about_grounds(
                 "exit_code": None if lost.exit is None else lost.exit.code,
             }
             yield {"kind": "workspace_lost", "reason": lost.reason, "data": data}
-        its_own = workspace.placed.worker == worker_id
         if workspace.awaits_teardown and (its_own or (holds and workspace.provider not in ON_ITS_MACHINE)):
             yield destroy(workspace)
 

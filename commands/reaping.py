@@ -6,7 +6,9 @@ is open, so those only begin to age when it ends.
 """
 
 from commands.desk import Desk, entries_of, system_caller
+from commands.looking import find
 from commands.presence import settle_first
+from commands.workspaces import standing_on
 from domain.grounds import time_out
 from domain.placing import reap
 from domain.values import Moment
@@ -46,7 +48,7 @@ async def reap_idle(desk: Desk, workspace_id: str) -> bool:
         due, asserted = desk.live.grounds.idle_due(workspace_id), desk.evidence.grounds.last_asserted(workspace_id)
         if due is None or asserted is None or now.mono < due:
             return Decision((), {}, None)
-        standing = desk.standing(caller, card.run_id)
+        standing = standing_on(desk, caller, find(desk, caller, workspace_id))
         draft = reap(standing, workspace_id, asserted.wall, round(now.mono - asserted.mono, 3), now)
         return Decision(entries_of(draft.entries, card.run_id), draft.versions, None)
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from commands.desk import Caller, Desk, entries_of, system_caller
+from commands.looking import find
+from commands.workspaces import including
 from domain import turns
 from domain.standing import Presented, RunDraft, Standing
 from domain.turn_facts import NoticeKind, TurnState
@@ -38,6 +40,8 @@ async def admit(
     """
 
     def decide(standing: Standing, presented: Presented, now: Moment) -> RunDraft:
+        if workspace_id is not None:
+            standing = including(standing, find(desk, caller, workspace_id))
         return turns.admit(standing, presented, workspace_id, now)
 
     def answer(after: Standing) -> dict[str, Any]:

@@ -68,7 +68,7 @@ async def _unsee(desk: Desk, cards: Iterable[GroundCard], cause: UnknownCause, l
         entries: list[Entry] = []
         guards: list[dict[str, int]] = []
         for card in wanted:
-            if card.workspace_id in desk.live.grounds.cards:
+            if card.workspace_id in desk.live.grounds.cards and not card.over:
                 standing = desk.standing(system_caller(card.tenant), card.run_id)
                 draft = unsee(standing, card.workspace_id, cause, now.wall)
                 entries += entries_of(draft.entries, card.run_id)

@@ -160,9 +160,14 @@ def require_concern(desk: Desk, caller: Caller, workspace: Workspace, action: st
 
 
 def standing_on(desk: Desk, caller: Caller, workspace: Workspace) -> Standing:
-    """How the run of a workspace stands, with this workspace among its own even when its body is destroyed."""
-    standing = desk.standing(caller, workspace.placed.run_id)
-    if any(each.workspace_id == workspace.workspace_id for each in standing.workspaces):
+    """How the run of a workspace stands, with this workspace among its own even when its end was decided long ago."""
+    return including(desk.standing(caller, workspace.placed.run_id), workspace)
+
+
+def including(standing: Standing, workspace: Workspace) -> Standing:
+    """How the run stands, with this workspace among its own if it is one of them."""
+    known = any(each.workspace_id == workspace.workspace_id for each in standing.workspaces)
+    if known or workspace.placed.run_id != standing.run_id:
         return standing
     return msgspec.structs.replace(standing, workspaces=(*standing.workspaces, workspace))
 

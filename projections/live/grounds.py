@@ -76,6 +76,11 @@ class GroundCard(msgspec.Struct):
         return None if self.scope is None else (self.tenant, self.scope)
 
     @property
+    def matters(self) -> bool:
+        """Whether a decision about its run may be about it, too."""
+        return self.teardown or self.undecided or not self.over
+
+    @property
     def over(self) -> bool:
         """Whether nothing runs in it any more, as far as is known."""
         return self.teardown or self.phase in ("lost", "provision_failed")
@@ -105,6 +110,12 @@ class Grounds:
         Those whose bodies may still be there, and those whose loss is yet to be decided by the end of the lease.
         """
         return tuple({**self._undecided.get(run_id, {}), **self._of_run.get(run_id, {})})
+
+    def mattering(self, run_id: str) -> tuple[str, ...]:
+        """Those of them that a decision about the run may be about: not over, to be destroyed, or to be decided on."""
+        if run_id not in self._of_run and run_id not in self._undecided:
+            return ()
+        return tuple(each for each in self.of_run(run_id) if each not in self.cards or self.cards[each].matters)
 
     def undecided(self, run_id: str) -> bool:
         """Whether a loss of the run with an exit waits for its holder's close, or for the lease's whole time."""

@@ -3,6 +3,7 @@
 import pytest
 
 from commands import workspaces
+from commands.instructing import GROUNDS_TOLD_MAX
 from domain.claiming import LimitReached
 from domain.refusal import InvalidCommand
 from domain.workspace_refusals import MESSAGE_MAX_CHARS, WORKSPACES_MAX
@@ -86,3 +87,42 @@ async def test_a_message_of_a_step_is_bounded_whatever_the_step(world: World) ->
 
     assert "message" == refused.value.field
     assert most == world.desk.evidence.grounds.words(workspace_id).message
+
+
+async def test_one_answer_tells_as_much_about_ground_as_the_bound_says(world: World) -> None:
+    run_id, fence = await world.held()
+    told = []
+    for number in range(GROUNDS_TOLD_MAX + 1):
+        workspace_id = await placed(world, run_id, fence)
+        await see(world, workspace_id, saw("present"))
+        await see(world, workspace_id, saw("ended", reason="ProcessExited"))
+        if number >= GROUNDS_TOLD_MAX - 1:
+            told.append(len((await world.beats("w1", run_id, fence))["instructions"]))
+
+    assert [GROUNDS_TOLD_MAX, GROUNDS_TOLD_MAX] == told
+
+
+async def test_who_holds_nothing_is_told_of_no_ground_but_its_own(world: World) -> None:
+    run_id, fence = await world.held()
+    await world.worker("w2")
+    workspace_id = await placed(world, run_id, fence)
+    await attached(world, workspace_id)
+    await see(world, workspace_id, saw("gone", message="secret"))
+
+    answers = [await world.beats(worker_id, run_id, fence) for worker_id in ("w1", "w2")]
+
+    kinds = [[each["kind"] for each in answer["instructions"]] for answer in answers]
+    assert [["stop", "workspace_lost"], ["stop"]] == kinds
+
+
+async def test_a_command_is_not_guarded_by_losses_that_were_decided_long_ago(world: World) -> None:
+    run_id = await world.submit(on_workspace_lost="retry_fresh", max_attempts=100)
+    await world.worker("w1")
+    for _ in range(3):
+        fence = (await world.claimed("w1"))["fence"]
+        workspace_id = await placed(world, run_id, fence)
+        await attached(world, workspace_id)
+        await see(world, workspace_id, saw("gone"))
+
+    assert () == world.desk.standing(ADMIN, run_id).workspaces
+    assert 3 == len((await world.show(run_id))["workspaces"])

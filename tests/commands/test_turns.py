@@ -10,6 +10,7 @@ from commands.turns import Named
 from domain.claiming import LimitReached
 from domain.lease import FenceLost
 from domain.turns import TURNS_OPEN_MAX, TurnOver, TurnUnknown
+from domain.workspace_refusals import WorkspaceOver, WorkspaceUnknown
 from evidence.memory import TURNS_TOLD_MAX, Evidence
 from tests.commands.ground import placed, saw, see, standing
 from tests.commands.world import ADMIN, Shown, World, plain, worker_key
@@ -239,6 +240,18 @@ async def test_a_turn_needs_ground_that_its_run_stands_on(world: World) -> None:
         await admitted(world, run_id, fence, workspace_id)
 
     assert "wrong_phase" == getattr(refused.value, "code", "")
+
+
+async def test_a_turn_on_ground_that_was_lost_or_is_anothers_is_refused(world: World) -> None:
+    run_id, _, workspace_id = await standing(world, on_workspace_lost="retry_fresh")
+    _, _, anothers = await standing(world)
+    await see(world, workspace_id, saw("gone"))
+    fence = (await world.claimed("w1"))["fence"]
+
+    with pytest.raises(WorkspaceOver):
+        await admitted(world, run_id, fence, workspace_id)
+    with pytest.raises(WorkspaceUnknown):
+        await admitted(world, run_id, fence, anothers)
 
 
 def test_of_the_turns_that_a_holder_ended_itself_as_many_are_remembered_as_the_bound_says() -> None:

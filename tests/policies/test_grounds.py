@@ -122,9 +122,10 @@ async def test_a_workspace_that_nobody_asserts_is_reaped_at_its_idle_time_and_no
     assert (IDLE_S, "running") == (getattr(reaped, "idle_s", 0), each_world.state(run_id))
 
 
-async def test_a_lost_workspace_stays_to_be_looked_into_until_its_idle_time(world: World) -> None:
+@pytest.mark.parametrize("reason", ["Evicted", "PodFailed"])
+async def test_a_lost_workspace_stays_to_be_looked_into_until_its_idle_time(world: World, reason: str) -> None:
     _, _, workspace_id = await standing(world, **LONG)
-    await see(world, workspace_id, saw("ended", reason="PodFailed"))
+    await see(world, workspace_id, saw("ended", reason=reason))
     await world.later(IDLE_S - 1)
     before = ground(world, workspace_id)
 
