@@ -166,6 +166,46 @@ async def test_what_is_not_ours_is_left_alone_and_said_once(bench: Bench) -> Non
     assert "destroyed" == (await bench.shown(ground)).phase
 
 
+@pytest.mark.origin("K16")
+async def test_the_directory_of_a_run_that_has_ended_is_neither_watched_nor_held_open(bench: Bench) -> None:
+    lease = await bench.claimed()
+    ground = await bench.grounds.stand(lease)
+    pin = bench.grounds._watcher._watched[ground.workspace_id].pin
+    await bench.client.close(lease, "succeeded")
+    bench.grounds.left(lease.run_id, ended=True)
+
+    assert not bench.grounds._watcher.watching(ground.workspace_id)
+    assert -1 == pin.descriptor
+    assert ground.path.is_dir()
+
+
+async def test_a_command_of_which_nobody_knows_how_it_ended_makes_the_worker_ask(bench: Bench) -> None:
+    lease = await bench.claimed()
+    ground = await bench.grounds.stand(lease)
+    await bench.client.close(lease, "succeeded")
+    bench.grounds.left(lease.run_id)
+    await bench.happened("workspace_no_longer_asserted")
+
+    assert not bench.grounds._watcher.watching(ground.workspace_id)
+
+
+async def test_of_directories_of_ended_runs_only_the_newest_are_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grounds_room, "KEPT_ENDED", 1)
+    grounds = []
+    for _ in range(3):
+        lease = await bench.claimed()
+        grounds.append(await bench.grounds.stand(lease))
+        await bench.client.close(lease, "succeeded")
+        bench.grounds.left(lease.run_id, ended=True)
+    bench.grounds.sweep()
+    await bench.happened("workspace_destroyed", times=2)
+
+    assert [False, False, True] == [ground.path.exists() for ground in grounds]
+    assert ["destroyed", "destroyed", "running"] == [(await bench.shown(ground)).phase for ground in grounds]
+
+
 async def test_of_directories_that_the_service_does_not_know_only_so_many_are_kept(
     shared: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

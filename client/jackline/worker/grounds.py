@@ -35,6 +35,7 @@ from jackline.workspaces.models import Workspace
 from jackline.workspaces.watching import DirectoryWatcher
 
 SWEEP_S = 60.0  # between two questions for directories that are to be destroyed
+KEPT_ENDED = 1000  # directories of runs that have ended; older ones are not left to the service's reaping
 KEPT_UNKNOWN = 100  # directories of which the service knows nothing (any more); what is beyond is removed
 TOGETHER = 8  # directories that are looked after at the same time
 
@@ -74,6 +75,14 @@ class Grounds:
         self._taken_up = False
         self._taking_up = asyncio.Lock()
         self._told_alone: set[str] = set()
+        self._open: dict[str, list[str]] = {}
+        self._ended: dict[str, str] = {}
+        self._unknown: dict[str, None] = {}
+        for record in self.provider.records():
+            if not record.settled:
+                self._open.setdefault(record.run_id, []).append(record.workspace_id)
+            else:
+                self._file(record.workspace_id, record.run_id, unknown=record.unknown)
 
     async def run(self) -> None:
         """Watch, report, assert and sweep until cancelled."""
@@ -97,6 +106,15 @@ class Grounds:
         if self._taken_up:
             self._taken_up = False
             self.sweep()
+
+    def left(self, run_id: str, *, ended: bool | None = None) -> None:
+        """A command of the run has ended, and perhaps the run with it; None: nobody has said, the service is asked."""
+        for workspace_id in list(self._open.get(run_id, ())):
+            if ended:
+                self._settle(workspace_id)
+            elif ended is None:
+                self._stop_asserting(workspace_id)
+                self._assert_from_now(workspace_id)
 
     async def take_up(self) -> None:
         """Look at every directory, tell what the service does not know, and go on watching."""
@@ -134,6 +152,8 @@ class Grounds:
             destroyed = await self._left_alone(ref, str(error))
         if destroyed:
             self._stop_asserting(workspace_id)
+            self._forget_open(record.run_id, workspace_id)
+            self._ended.pop(workspace_id, None)
             self._log("workspace_destroyed", workspace_id=workspace_id, run_id=record.run_id)
             await self.reports.said(workspace_id, [Observation("gone", record.identity)])
 
@@ -141,6 +161,7 @@ class Grounds:
         clock, workspaces = self._client.transport.clock, self._client.workspaces
         spec, key = {"run_id": lease.run_id}, f"{lease.run_id}.{lease.fence}.place"
         placed = await until_answered(lambda: workspaces.place(lease, key=key, provider=NAME, spec=spec), clock)
+        self._open.setdefault(lease.run_id, []).append(placed.workspace_id)
         await self._make(placed.workspace_id, lease.run_id)
         return Ground(placed.workspace_id, self.provider.path(placed.workspace_id))
 
@@ -213,6 +234,9 @@ class Grounds:
     def _keep(self, workspace_id: str, pin: Pin) -> None:
         """Watch and assert a directory from now on."""
         self._watcher.watch(workspace_id, pin)
+        self._assert_from_now(workspace_id)
+
+    def _assert_from_now(self, workspace_id: str) -> None:
         asserting = self._asserting.get(workspace_id)
         if asserting is None or asserting.done():
             self._asserting[workspace_id] = asyncio.get_running_loop().create_task(self._assert(workspace_id))
@@ -243,6 +267,21 @@ class Grounds:
         record = self.provider.record(workspace_id)
         if record is not None and not record.settled:
             self.provider.note(replace(record, settled=True, unknown=unknown))
+        if record is not None:
+            self._forget_open(record.run_id, workspace_id)
+            self._file(workspace_id, record.run_id, unknown=unknown)
+
+    def _file(self, workspace_id: str, run_id: str, *, unknown: bool) -> None:
+        """Remember a directory that nobody stands on, in the order in which they came to be left."""
+        if unknown:
+            self._unknown[workspace_id] = None
+        else:
+            self._ended[workspace_id] = run_id
+
+    def _forget_open(self, run_id: str, workspace_id: str) -> None:
+        left = [one for one in self._open.pop(run_id, ()) if one != workspace_id]
+        if left:
+            self._open[run_id] = left
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -257,20 +296,28 @@ class Grounds:
 
     async def _sweep(self) -> None:
         """Destroy what the service wants destroyed."""
-        records = {record.workspace_id for record in self.provider.records()}
-        if not records:
-            return
-        async for workspace in self._client.workspaces.list(phase="teardown", provider=NAME):
-            if workspace.workspace_id in records:
-                await self.destroy(workspace.workspace_id)
+        if self._open or self._ended:
+            async for workspace in self._client.workspaces.list(phase="teardown", provider=NAME):
+                if self.provider.record(workspace.workspace_id) is not None:
+                    await self.destroy(workspace.workspace_id)
+        await self._prune_ended()
         await self._prune()
+
+    async def _prune_ended(self) -> None:
+        """Release the oldest directories of ended runs; a cancelled run's goes by itself, or is kept on purpose."""
+        for workspace_id, run_id in list(self._ended.items())[: max(0, len(self._ended) - KEPT_ENDED)]:
+            del self._ended[workspace_id]
+            with contextlib.suppress(JacklineError):
+                if (await self._client.run(run_id)).state != "cancelled":
+                    await self._client.workspaces.release(workspace_id)
+                    await self.destroy(workspace_id)
 
     async def _prune(self) -> None:
         """Remove the oldest directories of which the service knows nothing."""
-        unknown = [record for record in self.provider.records() if record.unknown]
-        for record in unknown[: max(0, len(unknown) - KEPT_UNKNOWN)]:
+        for workspace_id in list(self._unknown)[: max(0, len(self._unknown) - KEPT_UNKNOWN)]:
+            del self._unknown[workspace_id]
             with contextlib.suppress(NotOurs, OSError):
-                await self.provider.teardown(WorkspaceRef(record.workspace_id, record.identity))
+                await self.provider.teardown(WorkspaceRef(workspace_id))
 
     async def _left_alone(self, ref: WorkspaceRef, why: str) -> bool:
         """Say once that something is left alone; True when what stands there is not the workspace's body at all."""
@@ -283,8 +330,12 @@ class Grounds:
         return False
 
     def _open_records(self, run_id: str | None = None) -> Iterator[Record]:
-        for record in self.provider.records():
-            if not record.settled and run_id in (None, record.run_id):
+        names = (
+            self._open.get(run_id, []) if run_id is not None else [one for some in self._open.values() for one in some]
+        )
+        for workspace_id in list(names):
+            record = self.provider.record(workspace_id)
+            if record is not None and not record.settled:
                 yield record
 
     def _busy_runs(self) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from jackline._async.client import AsyncClient
 from jackline.errors import JacklineError
+from jackline.models import TERMINAL
 from jackline.worker.endings import Ending
 from jackline.worker.grounds import Grounds
 from jackline.worker.held import HeldLease
@@ -42,14 +43,17 @@ async def tell(shop: Shop, lease: HeldLease, last: Ending) -> bool:
     key = f"{ref.run_id}.{ref.fence}.{last.verb}"
     if last.verb == "stop-report":
         await _report_stop(shop, lease, last.body, key)
+        shop.grounds.left(ref.run_id)
         return True
-    heard = await until_heard(
-        last.verb,
-        lambda: shop.client.write(ref, last.verb, last.body, key),
-        lease,
-        shop.client.transport.clock,
-        shop.log,
-    )
+    state = None
+
+    async def say() -> None:
+        nonlocal state
+        run = await shop.client.write(ref, last.verb, last.body, key)
+        state = run.get("state") if isinstance(run, dict) else None
+
+    heard = await until_heard(last.verb, say, lease, shop.client.transport.clock, shop.log)
+    shop.grounds.left(ref.run_id, ended=None if state is None else state in TERMINAL)
     if heard is Heard.FENCE_LOST:
         loss = lease.loss
         shop.log("claim_lost_before_finish", **values, current=loss and loss.current, holder=loss and loss.holder)
