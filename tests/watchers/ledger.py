@@ -48,6 +48,7 @@ class Ledger:
         self.unanswered = 0
         """So many of the next calls get no answer; those that write have taken effect all the same."""
         self.refusal: Problem | None = None
+        self.life = "first"
         self._parts: dict[str, list[tuple[str, Observation]]] = defaultdict(list)
 
     def place(self, workspace_id: str, spec: Any = None) -> Ground:
@@ -83,8 +84,14 @@ class Ledger:
                 teardown=one.teardown, to_assert=one.to_assert and one.phase not in OVER, waiting=one.waiting,
             )
             for one in self.grounds.values()
-            if (one.phase not in OVER or one.teardown) and phase in (None, one.phase)
+            if (one.phase not in OVER or one.teardown)
+            and (phase in (None, one.phase) or (phase == "teardown" and one.teardown))
         ]  # fmt: skip
+
+    async def boot(self) -> str:
+        """Which life of the service this is."""
+        self._lose_the_answer()
+        return self.life
 
     async def move(self, workspace_id: str, body: dict[str, Any]) -> None:
         """How far the making has come."""

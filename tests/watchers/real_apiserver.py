@@ -10,6 +10,7 @@ to play on. It is not part of the suite, which needs nothing but Python: it is w
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -24,8 +25,10 @@ from pathlib import Path
 import httpx
 
 from tests.waiting import until
+from tests.watchers.cluster import kubeconfig
 from tests.watchers.scenarios import Scenario, collected
 from tests.watchers.world import NAMESPACE, QUICK, Hands, World
+from watchers.kubernetes.credentials import Access, from_kubeconfig
 from watchers.kubernetes.observer import Plan
 
 TOKEN = "scenarios"
@@ -64,14 +67,6 @@ SANDBOXES = {
 }
 
 
-class Token:
-    """A static token."""
-
-    async def headers(self, *, renew: bool) -> dict[str, str]:
-        """It."""
-        return HEADERS
-
-
 def main() -> int:
     """Play; 1 when a scenario failed."""
     parser = argparse.ArgumentParser(description="play the scenarios on a real API server")
@@ -83,15 +78,24 @@ def main() -> int:
         return 2
     chosen = [one for one in collected() if not one.fake and (not wanted or one.name in wanted)]
     with tempfile.TemporaryDirectory() as place, servers(Path(place)) as url:
-        failed = [one.name for one in chosen if not asyncio.run(played(one, url))]
+        access = _access(Path(place), url)
+        failed = [one.name for one in chosen if not asyncio.run(played(one, access))]
     print(f"{len(chosen) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 
 
-async def played(scenario: Scenario, url: str) -> bool:
+def _access(place: Path, url: str) -> Access:
+    """What a kubeconfig that names the server's certificate gives."""
+    document = kubeconfig(url, {"token": TOKEN})
+    document["clusters"][0]["cluster"]["certificate-authority"] = str(place / "apiserver.crt")
+    (place / "kubeconfig").write_text(json.dumps(document))
+    return from_kubeconfig(str(place / "kubeconfig"), None)
+
+
+async def played(scenario: Scenario, access: Access) -> bool:
     """Whether the scenario held on that server."""
-    hands = Hands(url, HEADERS)
-    world = World(url, Token(), hands, Plan("test", NAMESPACE, pace=replace(QUICK, **scenario.pace)))
+    hands = Hands(access.server, HEADERS)
+    world = World(access, hands, Plan("test", NAMESPACE, pace=replace(QUICK, **scenario.pace)))
     world.bounds = replace(world.bounds, answer_s=10.0, slack_s=3.0)
     try:
         await scenario.play(world)

@@ -104,6 +104,7 @@ async def test_a_body_that_cannot_come_to_be_is_a_fault_and_no_loss(shop: Shop) 
     assert "hostNetwork may not be asked for" in str(ground.loss.message)
 
 
+@pytest.mark.origin("D62")
 @pytest.mark.parametrize("lost_answers", range(4))
 async def test_killed_and_started_anew_after_any_step_it_makes_one_body(shop: Shop, lost_answers: int) -> None:
     ground = shop.ledger.place("w1", SPEC)
@@ -215,6 +216,7 @@ async def test_what_is_remembered_is_forgotten_with_the_workspace(shop: Shop) ->
         shop.ledger.place(f"w{number}", SPEC)
     await shop.provisioner.round()
     shop.ledger.grounds.clear()
+    shop.now += 30.0
     await shop.provisioner.round()
     memory = shop.provisioner._memory
 

@@ -84,6 +84,18 @@ async def test_a_killed_observer_leaves_unknowns_and_the_one_that_waited_takes_o
     assert "lost" == (await cluster.client.run(gone_run)).state
 
 
+@pytest.mark.origin("K5")
+async def test_a_service_that_is_started_anew_is_told_the_whole_scope_again(cluster: Cluster) -> None:
+    run_id, workspace_id = await cluster.stand("a")
+    await cluster.observing(await cluster.watch("one"))
+    await cluster.until_workspace(workspace_id, known=True)
+    await asyncio.to_thread(cluster.service.kill)
+    await asyncio.to_thread(cluster.service.start)
+    await cluster.until_workspace(workspace_id, known=True, phase="running")
+
+    assert "boot" == (await cluster.fact(run_id, "workspace.continuity_unknown.v1"))["cause"]
+
+
 @pytest.mark.origin("C28")
 async def test_a_watch_that_is_told_to_stop_hands_its_run_back(cluster: Cluster) -> None:
     process = await cluster.watch("one")
@@ -109,7 +121,7 @@ async def test_a_harness_that_ran_out_of_memory_is_told_with_its_mark(cluster: C
     assert "running" == shown["phase"]
 
 
-@pytest.mark.origin("C12", "C14", "C19", "C30", "C31", "D52")
+@pytest.mark.origin("C12", "C14", "C19", "C30", "C31", "D47", "D52")
 async def test_a_provisioned_body_is_made_attached_asserted_and_destroyed(cluster: Cluster) -> None:
     run_id, fence = await cluster.held()
     spec = {"spec": {"containers": [{"name": "main", "image": "harness:1"}]}}

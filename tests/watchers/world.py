@@ -119,13 +119,14 @@ class Hands:
 class World:
     """A cluster with an observer."""
 
-    def __init__(self, url: str, presented: Presented, hands: Hands, plan: Plan) -> None:
+    def __init__(self, access: Access, hands: Hands, plan: Plan) -> None:
         self.hands = hands
         self.ledger = Ledger()
         self.plan = plan
         self.bounds = BOUNDS
+        self.restarted_every_s = 5.0
         self.observing: Observing | None = None
-        self._access = Access(url, False, presented)
+        self._access = access
         self._running: asyncio.Task[None] | None = None
         self._server: ApiServer | None = None
 
@@ -149,6 +150,7 @@ class World:
         """Start an observer, and wait for nothing."""
         self._server = ApiServer(self._access, self.bounds)
         self.observing = Observing(self._server, self.plan, self.ledger, SYSTEM)
+        self.observing.teller.restarted_every_s = self.restarted_every_s
         self._running = asyncio.create_task(self.observing.run())
 
     async def kill(self) -> None:
@@ -258,7 +260,8 @@ class FakeWorld(World):
     """A world on the fake server."""
 
     def __init__(self, api: FakeApiServer, presented: Presented, plan: Plan) -> None:
-        super().__init__(api.url, presented, Hands(api.url, {"Authorization": "Bearer hands"}), plan)
+        hands = Hands(api.url, {"Authorization": "Bearer hands"})
+        super().__init__(Access(api.url, False, presented), hands, plan)
         self._fake = api
 
     @property

@@ -99,7 +99,12 @@ class Observing:
         await self.teller.learn()
         if await self._has_sandboxes():
             self._watch_sandboxes()
-        parts = [self.teller.run(), *(one.run() for one in self.reflectors), *(one(self) for one in also)]
+        parts = [
+            self.teller.run(),
+            self.teller.mind_the_service(),
+            *(one.run() for one in self.reflectors),
+            *(one(self) for one in also),
+        ]
         async with asyncio.TaskGroup() as group:
             for part in parts:
                 group.create_task(part)

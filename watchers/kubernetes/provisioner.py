@@ -1,7 +1,8 @@
 """Makes, attaches, asserts and destroys bodies, because the service's list says so.
 
 It holds nothing that matters: every round asks the service which workspaces of the scope are placing, attaching or to
-be torn down, and goes one idempotent step with each. Killed between any two steps, the next one goes on.
+be torn down, now and then also for all others, and goes one idempotent step with each. Killed between any two steps,
+the next one goes on.
 
     placing, attaching    place (once), then what the body waits for is told, then attach
     to_assert             stamp the body and tell the service, every 5 min give or take a fifth, from its making on
@@ -31,10 +32,11 @@ log = logging.getLogger(__name__)
 
 ROUND_S: Final = 2.0
 LOOK_AGAIN_S: Final = 30.0
+ALL_EVERY_S: Final = 30.0
 ASSERT_EVERY_S: Final = 300.0
 JITTER: Final = 0.2
 AT_ONCE: Final = 8
-BEFORE_ATTACHMENT: Final = frozenset({"placing", "provisioning", "attaching"})
+BEFORE_ATTACHMENT: Final = ("placing", "provisioning", "attaching")
 FATAL: Final = (FenceLost, Forbidden, Unauthorised)
 
 
@@ -45,6 +47,7 @@ class Rhythm:
     round_s: float = ROUND_S
     look_again_s: float = LOOK_AGAIN_S
     assert_every_s: float = ASSERT_EVERY_S
+    all_every_s: float = ALL_EVERY_S
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Provisioner:
         self._changed: set[str] = set()
         self._wake = asyncio.Event()
         self._first_round = True
+        self._all_at = 0.0
 
     def wake(self, workspace_id: str) -> None:
         """Something about this workspace's body has changed."""
@@ -98,13 +102,24 @@ class Provisioner:
     async def round(self) -> None:
         """One step with every workspace that needs one."""
         changed, self._changed = self._changed, set()
-        workspaces = await self._reports.workspaces()
-        self._memory.forget_all_but({one.workspace_id for one in workspaces})
+        workspaces = await self._due_now()
         await self._each(self._tear_down, [one for one in workspaces if one.teardown])
         making = [one for one in workspaces if one.phase in BEFORE_ATTACHMENT and not one.teardown]
         await self._each(self._make, [one for one in making if self._is_due(one, changed)])
         await self._each(self._assert, [one for one in workspaces if one.to_assert and self._assertion_is_due(one)])
         self._first_round = False
+
+    async def _due_now(self) -> list[Known]:
+        """Workspaces that may need a step; now and then all of them, since a standing body needs assertions only."""
+        if self._clock.now() >= self._all_at:
+            workspaces = await self._reports.workspaces()
+            self._memory.forget_all_but({one.workspace_id for one in workspaces})
+            self._all_at = self._clock.now() + self._rhythm.all_every_s
+            return workspaces
+        found: dict[str, Known] = {}
+        for phase in (*BEFORE_ATTACHMENT, "teardown"):
+            found |= {one.workspace_id: one for one in await self._reports.workspaces(phase)}
+        return list(found.values())
 
     async def _pause(self) -> None:
         self._wake.clear()

@@ -74,6 +74,9 @@ class Reports(Protocol):
     async def workspaces(self, phase: str | None = None) -> list[Known]:
         """The scope's workspaces whose body may be there: all of them, or those in one phase."""
 
+    async def boot(self) -> str:
+        """Which life of the service answers: after a restart it knows of nothing that it was told before."""
+
     async def move(self, workspace_id: str, body: dict[str, Any]) -> None:
         """How far the making of a body has come."""
 
@@ -120,6 +123,10 @@ class HttpReports:
             params["cursor"] = page["next_cursor"]
             if params["cursor"] is None:
                 return found
+
+    async def boot(self) -> str:
+        """Which life of the service answers."""
+        return str((await self._transport.ask(Ask("GET", "/healthz"))).body["journal"]["boot_id"])
 
     async def move(self, workspace_id: str, body: dict[str, Any]) -> None:
         """How far the making of a body has come."""

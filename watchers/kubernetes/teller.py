@@ -35,6 +35,8 @@ from watchers.kubernetes.view import View
 
 log = logging.getLogger(__name__)
 
+RESTARTED_EVERY_S: Final = 5.0
+"""How often it is asked whether the service was started anew."""
 AGAIN: Final = Retry(first_s=0.1, cap_s=5.0)
 FATAL: Final = (FenceLost, Forbidden, Unauthorised, NotFound)
 
@@ -62,6 +64,7 @@ class Teller:
 
     def __init__(self, reports: Reports, bodies: Bodies, clock: Clock, again: Retry = AGAIN) -> None:
         self.counts: Counter[str] = Counter()
+        self.restarted_every_s = RESTARTED_EVERY_S
         self.view = View(self)
         self._reports = reports
         self._bodies = bodies
@@ -103,6 +106,16 @@ class Teller:
     async def introduce(self) -> None:
         """Say under the fence who observes the scope: from then on its workspaces are this observer's business."""
         await self._send(Batch([]))
+
+    async def mind_the_service(self) -> None:
+        """State the scope anew after each restart of the service, to which everything is unknown since its boot."""
+        boot = await self._patiently(self._reports.boot)
+        while True:
+            await asyncio.sleep(self._clock.jitter(self.restarted_every_s))
+            before, boot = boot, await self._patiently(self._reports.boot)
+            if boot != before:
+                self.counts["service_restarts"] += 1
+                self.complete()
 
     async def learn(self) -> list[Known]:
         """What the service knows of the scope, and which bodies it says are stood on."""

@@ -182,3 +182,14 @@ async def a_refused_batch_is_dropped_and_the_next_is_told(world: World) -> None:
     await world.status("a", phase="Failed", reason="Evicted")
 
     await world.lost("a", "Evicted")
+
+
+@scenario()
+async def a_service_that_was_started_anew_is_told_the_whole_scope_again(world: World) -> None:
+    await world.pod("a")
+    world.restarted_every_s = 0.05
+    await world.observe()
+    world.ground("a").unknown, world.ledger.life = True, "second"
+
+    await world.known("a")
+    assert 1 == world.count("service_restarts")
