@@ -252,7 +252,7 @@ def test_a_directory_is_asserted_while_its_run_is_open_and_not_after(stage: Stag
         within_s=WITHIN_S,
     )
 
-    assert said[0]["code"] in ("run_settled", "workspace_over")
+    assert ["run_ended"] == [one["code"] for one in said]
 
 
 def test_a_worker_whose_key_is_for_its_own_name_may_look_after_its_directories(

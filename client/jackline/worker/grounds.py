@@ -112,6 +112,7 @@ class Grounds:
         for workspace_id in list(self._open.get(run_id, ())):
             if ended:
                 self._settle(workspace_id)
+                self._log("workspace_no_longer_asserted", workspace_id=workspace_id, code="run_ended")
             elif ended is None:
                 self._stop_asserting(workspace_id)
                 self._assert_from_now(workspace_id)
