@@ -110,7 +110,7 @@ class Store:
             raise Status(409, "AlreadyExists", f'{plural} "{name}" already exists')
         if self.quota is not None and len(self.objects) >= self.quota:
             raise Status(403, "Forbidden", f'{plural} "{name}" is forbidden: exceeded quota: all={self.quota}')
-        if plural == PODS and not (wish.get("spec") or {}).get("containers"):
+        if plural == PODS and not all(one.get("name") for one in (wish.get("spec") or {}).get("containers") or [{}]):
             raise Status(422, "Invalid", "spec.containers: Required value")
         self._made += 1
         made = copy.deepcopy(wish)

@@ -153,6 +153,12 @@ class World:
         self.observing.teller.restarted_every_s = self.restarted_every_s
         self._running = asyncio.create_task(self.observing.run())
 
+    @property
+    def server(self) -> ApiServer:
+        """What the observer asks, for whoever asks beside it."""
+        assert self._server is not None
+        return self._server
+
     async def kill(self) -> None:
         """End the observer without a word."""
         if self._running is not None and self._server is not None:

@@ -147,13 +147,13 @@ class ApiServer:
         await self._ask("PATCH", path, content=patch, kind="application/merge-patch+json")
 
     async def delete(self, resource: Resource, meta: Meta) -> bool:
-        """Ask for the end of this very object and what it owns; False when it is gone, or another bears its name."""
-        options = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "preconditions": {"uid": meta.uid},
-            "propagationPolicy": "Foreground",
-        }
+        """Ask for the end of this very object; False when it is gone, or another bears its name.
+
+        A sandbox stays until its pod is gone, so that its absence says so of both.
+        """
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": meta.uid}}
+        if resource is SANDBOXES:
+            options["propagationPolicy"] = "Foreground"
         try:
             await self._ask("DELETE", resource.path(meta.namespace, meta.name), content=options)
         except Refused as refusal:

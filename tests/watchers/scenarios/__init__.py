@@ -39,6 +39,6 @@ def scenario(*, fake: bool = False, **pace: Any) -> Callable[[Play], Play]:
 
 def collected() -> list[Scenario]:
     """Every scenario there is."""
-    for part in ("bodies", "surroundings", "downtime", "sandboxes", "faults"):
+    for part in ("bodies", "surroundings", "downtime", "making", "sandboxes", "faults"):
         import_module(f"tests.watchers.scenarios.{part}")
     return SCENARIOS
