@@ -5,15 +5,15 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.jackline-ready
-ROOMS := domain journal projections evidence commands policies api
+ROOMS := domain journal projections evidence commands policies api watchers
 PYTHON ?=
 
-.PHONY: help setup demo test check lint types arrows format bench soak openapi docs constraints clean
+.PHONY: help setup demo test test-kubernetes-real check lint types arrows format bench soak openapi docs constraints clean
 
 help: ## print this help
 	@echo "Jackline: a run survives the death of its worker."
 	@echo
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## make .venv with every pinned dependency and both distributions in it
 
@@ -32,6 +32,10 @@ demo: setup ## show it on real work: three runs, a worker killed with -9, anothe
 # One process for each core, a file of tests in one of them: many tests wait for real processes, and few for the core.
 test: setup ## run every test; ARGS are handed to pytest
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+
+# Not part of the suite: etcd and kube-apiserver have to be on the path. It keeps the fake API server honest.
+test-kubernetes-real: setup ## play the scenarios of watchers on a real API server
+	$(BIN)/python -m tests.watchers.real_apiserver $(ARGS)
 
 check: lint types arrows test ## everything that must hold before a commit
 

@@ -15,12 +15,17 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from commands.desk import Desk
-from commands.holding import instructions, stop
+from commands.instructing import destroy, instructions, parting, stop
+from commands.looking import to_destroy_by
+from domain.fencing import why_lost
 from domain.lease import Held, Lease, LeaseExpired, LeaseRevoked, SliceEnded, Vacant, holder_of
 from domain.run import Run, run_stream
 from domain.run_facts import CancelRequested, InputProvided, PauseRequested
 from domain.standing import lease_stream
+from domain.turn_facts import TurnCut, TurnFailed
 from domain.worker import Registered, WorkerDrained, worker_stream
+from domain.workspace import Workspace
+from domain.workspace_facts import WorkspaceLost, WorkspaceReaped, WorkspaceReleased
 from journal.mapper import Recorded
 
 PUSHES_MAX = 1_000
@@ -30,8 +35,9 @@ WorkerKey = tuple[str, str]
 Shown = dict[str, Any]
 T = TypeVar("T")
 
-_ASKS = (CancelRequested, PauseRequested, InputProvided)
+_ASKS = (CancelRequested, PauseRequested, InputProvided, TurnCut)
 _ENDS = (LeaseRevoked, LeaseExpired, SliceEnded)
+_GROUNDS = (WorkspaceLost, WorkspaceReleased, WorkspaceReaped)
 
 
 class Attachments:
@@ -81,33 +87,58 @@ class Attachments:
             doing.cancel()
 
     def tell(self, desk: Desk, facts: Sequence[Recorded]) -> None:
-        """Push what these facts mean to the workers that they concern, if those have a stream open."""
+        """Push what these facts mean to the workers that they concern, if those have a stream open; each run once."""
         if not self._streams:
             return
+        concerned: dict[tuple[WorkerKey, str], None] = {}
         for recorded in facts:
-            fact, tenant = recorded.fact, recorded.meta.tenant or ""
-            subject = recorded.stream.partition("-")[2]
-            if isinstance(fact, _ASKS):
-                self._push_run(desk, subject, tenant)
-            elif isinstance(fact, _ENDS) and fact.worker is not None:
-                self._push((tenant, fact.worker), told(desk, subject, fact.worker))
-            elif isinstance(fact, WorkerDrained):
-                self._push_worker(desk, (tenant, fact.worker_id))
-
-    def _push_run(self, desk: Desk, run_id: str, tenant: str) -> None:
-        worker = holder_of(desk.journal.streams.load(lease_stream(run_id)))
-        if worker is not None:
-            self._push((tenant, worker), told(desk, run_id, worker))
-
-    def _push_worker(self, desk: Desk, worker: WorkerKey) -> None:
-        if worker in self._streams:
-            for run_id in desk.live.limits.held_by(worker):
-                self._push(worker, told(desk, run_id, worker[1]))
+            for worker, run_id in _concerns(desk, recorded):
+                if worker in self._streams:
+                    concerned[worker, run_id] = None
+        for worker, run_id in concerned:
+            self._push(worker, told(desk, run_id, worker[1]))
 
     def _push(self, worker: WorkerKey, lease: Shown | None) -> None:
         for pushes in self._streams.get(worker, ()):
             if lease is not None and not pushes.full():
                 pushes.put_nowait({"leases": [lease]})
+
+
+def _concerns(desk: Desk, recorded: Recorded) -> Iterator[tuple[WorkerKey, str]]:
+    """The workers that one fact concerns, each with the run that it is told about."""
+    fact, tenant = recorded.fact, recorded.meta.tenant or ""
+    subject = recorded.stream.partition("-")[2]
+    if isinstance(fact, _ASKS) or (isinstance(fact, TurnFailed) and fact.by != "holder"):
+        yield from _holders(desk, subject, tenant)
+    elif isinstance(fact, _GROUNDS) and recorded.meta.correlation_id is not None:
+        yield from _standing_on(desk, subject, recorded.meta.correlation_id, tenant)
+    elif isinstance(fact, _ENDS) and fact.worker is not None:
+        yield (tenant, fact.worker), subject
+    elif isinstance(fact, WorkerDrained):
+        worker = (tenant, fact.worker_id)
+        yield from ((worker, run_id) for run_id in desk.live.limits.held_by(worker))
+
+
+def _holders(desk: Desk, run_id: str, tenant: str) -> Iterator[tuple[WorkerKey, str]]:
+    worker = holder_of(desk.journal.streams.load(lease_stream(run_id)))
+    if worker is not None:
+        yield (tenant, worker), run_id
+
+
+def _standing_on(desk: Desk, workspace_id: str, run_id: str, tenant: str) -> Iterator[tuple[WorkerKey, str]]:
+    """The holder of the run, and whoever placed the workspace."""
+    yield from _holders(desk, run_id, tenant)
+    card = desk.live.grounds.cards.get(workspace_id)
+    if card is not None:
+        yield (tenant, card.worker), run_id
+
+
+def pending(desk: Desk, worker: WorkerKey) -> list[Shown]:
+    """What a worker that comes late is told at once: whatever it is asked to do about any run."""
+    held = desk.live.limits.held_by(worker)
+    left = {each.placed.run_id: None for each in to_destroy_by(desk, worker)}
+    found = [told(desk, run_id, worker[1]) for run_id in dict.fromkeys([*held, *left])]
+    return [each for each in found if each is not None and each["instructions"]]
 
 
 def told(desk: Desk, run_id: str, worker_id: str) -> Shown | None:
@@ -119,11 +150,22 @@ def told(desk: Desk, run_id: str, worker_id: str) -> Shown | None:
     if isinstance(lease, Held) and lease.worker == worker_id:
         return _held(desk, run, lease)
     if isinstance(lease, Vacant) and lease.last is not None and lease.last.worker == worker_id:
+        parted = parting(desk, run_id, worker_id, lease.last.fence)
         return _shown(
             run_id, lease.last.fence, outcome="lost", current=lease.fence, reason=lease.last.cause,
-            instructions=[stop(lease.last.cause, desk.timers.kill_grace_s)],
+            instructions=[stop(lease.last.cause, desk.timers.kill_grace_s), *parted],
         )  # fmt: skip
-    return None
+    mine = [each for each in to_destroy_by(desk, (run.submission.tenant, worker_id)) if each.placed.run_id == run_id]
+    return _left_behind(run_id, lease, mine) if mine else None
+
+
+def _left_behind(run_id: str, lease: Lease, workspaces: Sequence[Workspace]) -> Shown:
+    """Bodies that the worker placed under a fence of long ago, and that are to be destroyed."""
+    fence = workspaces[-1].placed.fence
+    return _shown(
+        run_id, fence, outcome="lost", current=lease.fence, holder=holder_of(lease), reason=why_lost(lease, fence),
+        instructions=[destroy(workspace) for workspace in workspaces],
+    )  # fmt: skip
 
 
 def _held(desk: Desk, run: Run, lease: Held) -> Shown:
@@ -139,7 +181,7 @@ def _held(desk: Desk, run: Run, lease: Held) -> Shown:
         reason="slice_ended" if lease.sliced else None,
         ttl_s=left_s,
         slice_ends_in_s=desk.live.slice_left_s(run.run_id, now),
-        instructions=instructions(run, lease, worker) if isinstance(worker, Registered) else [],
+        instructions=instructions(desk, run, lease, worker) if isinstance(worker, Registered) else [],
     )
 
 

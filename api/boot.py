@@ -1,7 +1,8 @@
 """The boot: one step after the other, each with a name that ``/readyz`` shows, and the same way back at the end.
 
 Open the journal (its lock is what makes this process the only one), open the keys, replay, give every lease a full ttl
-from now, open the read models, accept callers, start the promises. Whatever fails on the way closes what was opened.
+from now, count absences from now, take every workspace for unknown until it is seen (which nothing waits for), open the
+read models, accept callers, start the promises. Whatever fails on the way closes what was opened.
 
 Files are touched only after the lock is held: a second service on the same data directory changes nothing.
 """
@@ -14,9 +15,11 @@ from pathlib import Path
 from api.clock import new_fact_id, new_id
 from api.keys import KeyRing, first_admin_key
 from api.node import Node
+from api.unknowns import alarm
 from commands.boot import Opening
 from commands.desk import Desk
 from commands.presence import reseed_leaders
+from commands.watching import unknown_since_boot
 from journal.opening import open_journal
 from policies.manager import Manager
 from projections.runner import Runner
@@ -66,6 +69,8 @@ class Boot:
         opening.finish()
         node.step = "counting every absence from now"
         await reseed_leaders(desk)
+        node.step = "taking workspaces for unknown"
+        await unknown_since_boot(desk)
         node.step = "opening the read models"
         node.runner = Runner(journal, self._data_dir)
         node.runner.start()
@@ -95,6 +100,7 @@ class Boot:
         node.health.sources = {
             "process_manager": (lambda: manager.first_error, manager.acknowledge),
             "presence": (lambda: node.desk.evidence.presence.trouble, lambda: None),
+            "observers": (lambda: alarm(node.desk), lambda: None),
             "projections": (lambda: runner.first_error, runner.acknowledge),
             "journal": (lambda: journal.fault, lambda: setattr(journal, "fault", None)),
         }

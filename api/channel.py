@@ -2,8 +2,9 @@
 
 A text message is a heartbeat's body, with a number if the worker wants to tell answers from pushes:
 ``{"seq": 7, "leases": [...]}`` is answered ``{"seq": 7, "leases": [...]}``, or ``{"seq": 7, "problem": {...}}``. What
-the service wants meanwhile comes without a number. ``{"kind": "goodbye"}`` (or ``{"goodbye": true}``) announces a
-polite end. A message is at most 1 MiB, and the next is read when the last was answered.
+the service wants meanwhile comes without a number, and what it wanted before comes at once. ``{"kind": "goodbye"}`` (or
+``{"goodbye": true}``) announces a polite end. A message is at most 1 MiB, and the next is read when the last was
+answered.
 
 We close with 1001 when the service stops or has heard nothing for ``IDLE_S``, and with 4401 when the key is revoked;
 none of these detaches the worker, and neither does a line on which our pings are not answered. A refusal before the
@@ -19,7 +20,7 @@ from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from api.admission import require_role
-from api.attachments import Shown
+from api.attachments import PUSHES_MAX, Shown, pending
 from api.bodies import Reader
 from api.calls import SECURITY, encode
 from api.keys import Entry
@@ -112,6 +113,8 @@ class Conversation:
             self._node.streams.opened(self._entry.key.key_id) as opened,
             self._node.attachments.attached(self._worker) as pushes,
         ):
+            for lease in pending(self._node.desk, self._worker)[:PUSHES_MAX]:
+                pushes.put_nowait({"leases": [lease]})
             end = await self._talk(opened, pushes, receive, send)
         if end != "left":
             with suppress(OSError, RuntimeError):

@@ -15,14 +15,19 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from api.settings import InvalidSetting, Settings, describe, load
 from jackline.cli.exits import DONE, FAILED, USAGE, Fault
 from journal.errors import JournalDamaged, JournalError, NotAJournal
 from journal.opening import JOURNAL_NAME, open_readonly
 from projections import rebuild as rebuilding
+
+TABLE_COLUMNS = 140
+"""How wide a terminal must be for the table of settings; on a narrower one its words would be broken."""
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="The service's data dir. [JACKLINE_DATA_DIR]")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -62,13 +67,25 @@ def config(data_dir: DataDir = None, json: Json = False) -> int:
     if json:
         _print_json({row["setting"]: row for row in rows})
         return DONE
-    table = Table(box=None, header_style="bold")
-    for column in ("setting", "value", "unit", "bounds", "source", "meaning"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row.values())
-    Console().print(table)
+    _print_settings(rows)
     return DONE
+
+
+def _print_settings(rows: list[dict[str, str]]) -> None:
+    """A table where there is room for one; elsewhere a line for each setting, and its meaning below."""
+    console = Console(highlight=False)
+    if console.width >= TABLE_COLUMNS:
+        table = Table(box=None, header_style="bold")
+        for column in ("setting", "value", "unit", "bounds", "source", "meaning"):
+            table.add_column(column, overflow="fold", no_wrap=column == "setting")
+        for row in rows:
+            table.add_row(*row.values())
+        console.print(table)
+        return
+    for row in rows:
+        value = " ".join(filter(None, (row["value"], row["unit"])))
+        console.print(Text.assemble((row["setting"], "bold"), f" = {value}  ({row['source']}; {row['bounds']})"))
+        console.print(Padding(Text(row["meaning"]), (0, 0, 0, 4)))
 
 
 @journal.callback()

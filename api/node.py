@@ -16,6 +16,7 @@ from api.health import Health
 from api.keys import KeyRing
 from api.settings import Settings
 from api.streams import OpenStreams
+from api.unknowns import observers, unknowns
 from commands.desk import Desk
 from domain.values import Clock
 from policies.manager import Manager
@@ -122,10 +123,11 @@ class Node:
             loops["projections"] = self.runner.health()
         marks = desk.evidence.presence
         loops["presence"] = {**marks.sizes(), "unrecorded_drops": marks.unrecorded_drops, "first_error": marks.trouble}
+        loops["observers"] = observers(desk)
         return {
             "status": self.health.status(),
             "first_error": self.health.error(),
-            "unknowns": [],
+            "unknowns": unknowns(desk),
             "refused_stale": dict(self.health.refused_stale),
             "unfenced": dict(desk.unfenced),
             "loops": loops,

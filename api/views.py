@@ -23,16 +23,18 @@ from api.problems import InvalidBody, Stopping
 from api.requests import ReadFacts, ReadOutput, ReadRun
 from api.streams import COMMENT, COMMENT_S, Opened, Stream, frame
 from commands.desk import Caller, Desk
-from commands.showing import show_run
+from commands.showing import ever_of, show_run, unknown_since, workspace_of
 from domain.lease import Lease, holder_of
 from domain.refusal import RunUnknown
 from domain.run_facts import TERMINAL
 from domain.standing import Standing
 from domain.values import Moment
+from domain.workspace import Workspace
 from journal.commit import Done
 from journal.mapper import Recorded
 from journal.registers import Chunk
 from projections.document import fact_document
+from projections.ground_document import brief
 from projections.stored.faults import ReadModelBehind
 from projections.stored.listing import Listing
 
@@ -139,14 +141,16 @@ def _beside(desk: Desk, run_id: str, now: Moment) -> dict[str, Any]:
     mark, activity = desk.evidence.leases.get(run_id), desk.evidence.activity(run_id)
     partial = desk.journal.registers.partial(run_id)
     seen_at = activity.at if activity else None
+    found = [workspace_of(desk, workspace_id) for workspace_id in ever_of(desk, run_id)]
+    grounds = [workspace for workspace in found if isinstance(workspace, Workspace)]
     evidence = {
         "last_renewed_at": mark.renewed_at if mark else None,
         "lease_deadline": now.wall_at(mark.deadline) if mark else None,
         "last_activity_at": seen_at,
         "quiet_since": seen_at,
-        "unknown_since": None,
+        "unknown_since": unknown_since(grounds),
     }
-    return {"partial": partial.body if partial else None, "workspaces": [], "evidence": evidence}
+    return {"partial": partial.body if partial else None, "workspaces": [*map(brief, grounds)], "evidence": evidence}
 
 
 def facts_page(call: Call, run_id: str, query: ReadFacts) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from api.facts import AnyFact, Shown, model_of
+from api.wire_workspaces import Ground
 from domain.run_facts import State
 from domain.submission import Policy
 
@@ -97,7 +98,7 @@ class ListedRun(Shown):
     result: Any
     error: Any
     retry_of: str | None
-    workspaces: list[Any]
+    workspaces: list[Ground]
     evidence: Evidence
     submitted_at: datetime
     settled_at: datetime | None

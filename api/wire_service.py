@@ -154,12 +154,23 @@ class JournalHealth(Shown):
     queued: int
 
 
+class Unknown(Shown):
+    """A workspace of which nobody knows whether it is there: since when, and for how long while the service was up."""
+
+    workspace_id: str
+    run_id: str
+    scope: str | None
+    cause: Literal["watch_dropped", "observer_gone", "holder_gone", "boot"]
+    since: datetime
+    age_s: float
+
+
 class Health(Shown):
     """How the service is."""
 
     status: Literal["ok", "degraded", "error"]
     first_error: str | None = Field(description="sticky until it clears by itself or is acknowledged")
-    unknowns: list[Any]
+    unknowns: list[Unknown] = Field(description="the longest first, at most 100; `loops.observers` counts them all")
     refused_stale: dict[str, int] = Field(description="guarded writes refused for their fence, by route")
     unfenced: dict[str, int] = Field(description="guarded writes accepted without a fence, by what they did")
     loops: dict[str, Any]

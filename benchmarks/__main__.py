@@ -67,6 +67,10 @@ TARGETS = (
            "command due to event read, 99th percentile", lambda d: d["since_due"]["p99_ms"], "ms", 500, least=False),
     Target("P14", "p14_idle", "idle with 10,000 parked runs and 100 connected workers that renew",
            lambda d: d["percent_of_a_core"], "% of a core", 3, least=False),
+    Target("P17", "p17_kubernetes", "500 pods, 50 evictions/s: a change in the cluster to the loss durable and the run "
+           "decided, 99th percentile", lambda d: d["change_to_verdict"]["p99_ms"], "ms", 500, least=False),
+    Target("P17b", "p17_kubernetes", "a frozen API server to everything unknown, beyond the length of a watch and its "
+           "slack", lambda d: d["frozen_to_unknown"]["beyond_the_bound_s"], "s", 1, least=False),
 )  # fmt: skip
 
 

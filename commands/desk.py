@@ -21,6 +21,7 @@ import msgspec
 from domain import effects as ledgers
 from domain import lease as leases
 from domain import run as runs
+from domain import workspace as workspaces
 from domain.decider import Draft
 from domain.refusal import Refusal, RunUnknown
 from domain.run import Absent, Run, run_stream
@@ -29,6 +30,8 @@ from domain.standing import Presented, Remains, RunDraft, Standing, effects_stre
 from domain.values import NULL, Clock, Fact, Moment, Value
 from domain.values import digest as canonical_digest
 from domain.worker import Worker, worker_stream
+from domain.workspace import UNPLACED, Unplaced, Workspace, workspace_stream
+from domain.workspace_facts import WorkspaceFact
 from evidence.memory import Evidence
 from journal.commit import Context, Decision, Done, Entry, Journal
 from journal.registers import Write
@@ -53,8 +56,17 @@ class Timers(Value, frozen=True, kw_only=True):
     cancel_grace_s: float = 10.0
     kill_grace_s: float = 10.0
     quarantine_s: float = 300.0
+    provisioning_s: float = 120.0
     reservation_s: float = 120.0
+    assert_every_s: float = 300.0
+    idle_reap_s: float = 1800.0
+    admission_s: float = 90.0
     retry_continuation_s: float = 1.0
+    observer_alarm_s: float = 300.0
+
+    def graces(self) -> Graces:
+        """Those of them that the live index counts by."""
+        return Graces(**{name: getattr(self, name) for name in Graces.__struct_fields__})
 
 
 class Caller(Value, frozen=True, kw_only=True):
@@ -105,9 +117,7 @@ class Desk:
         self.mint = mint
         self.timers = timers
         self.evidence = Evidence()
-        self.live = Live(
-            self.evidence, Graces(worker_gone_s=timers.worker_gone_s, leader_grace_s=timers.leader_grace_s)
-        )
+        self.live = Live(self.evidence, timers.graces())
         self.boot_id = mint()
         self.fence_required: FenceMode = "required"
         self.unfenced: Counter[str] = Counter()
@@ -150,6 +160,7 @@ class Desk:
             lease=load(lease_stream(run_id)),
             effects=load(effects_stream(run_id)),
             mark=self.evidence.leases.get(run_id),
+            workspaces=tuple(load(workspace_stream(each)) for each in self.live.grounds.mattering(run_id)),
         )
 
     def expect_new(self, run_id: str) -> None:
@@ -200,14 +211,19 @@ class Desk:
     def after(self, standing: Standing, draft: Draft) -> Standing:
         """How the run will stand once these facts are durable."""
         run, lease, effects = standing.run, standing.lease, standing.effects
+        grounds: dict[str, Workspace | Unplaced] = {each.workspace_id: each for each in standing.workspaces}
         for stream, fact in draft.entries:
-            if stream.startswith("run-"):
+            kind, _, name = stream.partition("-")
+            if kind == "run":
                 run = runs.evolve(run, cast(RunFact, fact))
-            elif stream.startswith("lease-"):
+            elif kind == "lease":
                 lease = leases.evolve(lease, cast(leases.LeaseFact, fact))
-            elif stream.startswith("effects-"):
+            elif kind == "effects":
                 effects = ledgers.evolve(effects, cast(ledgers.EffectFact, fact))
-        return Standing(run_id=standing.run_id, run=run, lease=lease, effects=effects, mark=standing.mark)
+            elif kind == "workspace":
+                grounds[name] = workspaces.evolve(grounds.get(name, UNPLACED), cast(WorkspaceFact, fact))
+        left = tuple(each for each in grounds.values() if isinstance(each, Workspace))
+        return msgspec.structs.replace(standing, run=run, lease=lease, effects=effects, workspaces=left)
 
     async def execute(
         self,
@@ -232,9 +248,7 @@ class Desk:
         def decision(now: Moment) -> Decision[Any]:
             standing = self.standing(caller, run_id)
             draft = decide(standing, now)
-            return Decision(
-                entries_of(draft.entries, run_id), standing.versions, answer(self.after(standing, draft), now)
-            )
+            return Decision(entries_of(draft.entries, run_id), draft.versions, answer(self.after(standing, draft), now))
 
         return await self.execute(caller, (run_id,), decision)
 

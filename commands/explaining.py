@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from commands.desk import Caller, Desk
+from commands.footings import footings, ground_clocks
+from commands.showing import unknown_since
 from domain.run import Queued
 from domain.standing import Standing
 from domain.values import Moment
@@ -13,6 +15,7 @@ from journal.mapper import Recorded
 from projections.live.cards import Card, QueueKey
 from projections.outlook import Blocked
 from projections.why import Case, Clock, why
+from projections.why_grounds import with_grounds
 
 FACTS_MAX = 10_000
 """Facts of one run that an explanation looks at: the latest ones, and the submission."""
@@ -32,9 +35,11 @@ def explain(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
         blocked=blocked(desk, standing, now),
         last_activity_at=active_at,
         quiet_since=active_at,
+        unknown_since=unknown_since(standing.workspaces),
         clocks=tuple(_clocks(desk, run_id, now)),
     )
-    return why(standing, _facts(desk, run_id), case)
+    facts = _facts(desk, run_id)
+    return with_grounds(why(standing, facts, case), standing, footings(desk, standing, now), facts, now)
 
 
 def _clocks(desk: Desk, run_id: str, now: Moment) -> Iterator[Clock]:
@@ -50,6 +55,7 @@ def _clocks(desk: Desk, run_id: str, now: Moment) -> Iterator[Clock]:
     total = None if work is None else work.total_due()
     if work is not None and total is not None:
         yield Clock("total", now.wall_at(total - work.total_after_s), now.wall_at(total))
+    yield from ground_clocks(desk, run_id, now)
 
 
 def _facts(desk: Desk, run_id: str) -> list[Recorded]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from commands.desk import Caller, Desk
+from commands.instructing import instructions, parting, stop
 from domain.fencing import why_lost
 from domain.lease import VACANT, Held, Lease, LeaseMark, holder_of
 from domain.refusal import InvalidCommand
@@ -76,21 +77,22 @@ async def _renew(desk: Desk, caller: Caller, worker: Registered, lessee: Lessee)
     load, stream = desk.journal.streams.load, lease_stream(lessee.run_id)
     run: Run | Absent = load(run_stream(lessee.run_id))
     if isinstance(run, Absent) or run.submission.tenant != caller.tenant:
-        return _lost(desk, lessee, VACANT, "run_unknown")
+        return _lost(desk, lessee, VACANT, "run_unknown", [])
     lease: Lease = load(stream)
     if _holds(lease, worker, lessee) and desk.evidence.leases.get(lessee.run_id) is None:
         await desk.journal.quiet(lessee.run_id)
         run, lease = load(run_stream(lessee.run_id)), load(stream)
     if not _holds(lease, worker, lessee) or not isinstance(lease, Held) or isinstance(run, Absent):
-        return _lost(desk, lessee, lease, why_lost(lease, lessee.fence))
+        told = parting(desk, lessee.run_id, worker.worker_id, lessee.fence)
+        return _lost(desk, lessee, lease, why_lost(lease, lessee.fence), told)
     now = desk.clock()
     mark = desk.evidence.leases.get(lessee.run_id) or _made_now(desk, lessee.run_id, lease, now)
     if not mark.live(now):
-        return _lost(desk, lessee, lease, "lease_expired")
+        return _lost(desk, lessee, lease, "lease_expired", [])
     if lease.sliced:
-        return _sliced(lessee, lease, mark, now, instructions(run, lease, worker))
+        return _sliced(lessee, lease, mark, now, instructions(desk, run, lease, worker))
     desk.evidence.leases.renew(lessee.run_id, mark, lease.ttl_s, now)
-    return _renewed(desk, lessee, lease, now, instructions(run, lease, worker))
+    return _renewed(desk, lessee, lease, now, instructions(desk, run, lease, worker))
 
 
 def _holds(lease: Lease, worker: Registered, lessee: Lessee) -> bool:
@@ -131,7 +133,7 @@ def _sliced(lessee: Lessee, lease: Held, mark: LeaseMark, now: Moment, asked: li
     }
 
 
-def _lost(desk: Desk, lessee: Lessee, lease: Lease, reason: str) -> dict[str, Any]:
+def _lost(desk: Desk, lessee: Lessee, lease: Lease, reason: str, told: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "run_id": lessee.run_id,
         "fence": lessee.fence,
@@ -141,30 +143,8 @@ def _lost(desk: Desk, lessee: Lessee, lease: Lease, reason: str) -> dict[str, An
         "reason": reason,
         "ttl_s": None,
         "slice_ends_in_s": None,
-        "instructions": [stop(reason, desk.timers.kill_grace_s)],
+        "instructions": [stop(reason, desk.timers.kill_grace_s), *told],
     }
-
-
-def stop(reason: str, within_s: float) -> dict[str, Any]:
-    """The instruction to end the run's process: asked first, killed after ``within_s`` seconds."""
-    return {"kind": "stop", "reason": reason, "data": {"stop_within_s": within_s}}
-
-
-def instructions(run: Run, lease: Held, worker: Registered) -> list[dict[str, Any]]:
-    """What the holder is asked to do; each is repeated with every renewal until it has been done."""
-    asked: list[dict[str, Any]] = []
-    if run.cancel is not None:
-        data = {"settles_at": run.cancel.settles_at, "keep_workspaces": run.cancel.keep_workspaces}
-        asked.append({"kind": "cancel", "reason": "asked_by_principal", "data": data})
-    if run.pause_asked:
-        asked.append({"kind": "pause", "reason": "asked_by_leader", "data": {}})
-    if worker.draining:
-        asked.append({"kind": "drain", "reason": "worker_draining", "data": {}})
-    for number, given in enumerate(run.answers, 1):
-        if given.fence == lease.fence:
-            data = {"number": number, "question": given.question, "answer": given.answer}
-            asked.append({"kind": "answer", "reason": "answered", "data": data})
-    return asked
 
 
 async def save_partial(desk: Desk, caller: Caller, run_id: str, fence: int | None, body: Json) -> None:

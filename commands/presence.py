@@ -243,10 +243,10 @@ async def settle_absent(desk: Desk, tenant: str, leader_id: str) -> int:
             return await settle_one(desk, leader, run_id)
 
     done = await asyncio.gather(*(one(run_id) for run_id in due), return_exceptions=True)
-    desk.live.leaders.look_again(leader, now.mono)
     for failure in done:
         if isinstance(failure, BaseException):
-            raise failure
+            raise failure  # whoever asked tries again soon, and not only when the next of its runs is due
+    desk.live.leaders.look_again(leader, now.mono)
     return sum(map(bool, done))
 
 

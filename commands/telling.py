@@ -24,7 +24,7 @@ async def tell_overdue(desk: Desk, run_id: str, kind: Literal["inactivity", "tot
             return Decision((), {}, None)
         draft = tell(standing, overdue, desk.remains(standing), now)
         entries, guards = entries_of(draft.entries, run_id), [standing.versions]
-        stalled = any(isinstance(fact, AttemptEnded) for _, fact in draft.entries)
+        stalled = any(isinstance(fact, AttemptEnded) and fact.outcome == "stalled" for _, fact in draft.entries)
         if stalled and isinstance(standing.lease, Held):
             worker_id = standing.lease.worker
             stream, worker = worker_stream(caller.tenant, worker_id), desk.worker(caller, worker_id)

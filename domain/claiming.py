@@ -4,7 +4,8 @@
 *By id* also takes a run before it is due, one that is parked without a live lease (``waiting_input``,
 ``waiting_peer``, ``waiting_takeover``), and one whose lease has expired; the expiry is then put down first, in the
 same append. The one expiry that would spend ``max_attempts`` is not a claimant's to write: it answers ``lease_held``
-with ``retry_after_s: 0``, and the policy that aborts the run writes it.
+with ``retry_after_s: 0``, and the policy that aborts the run writes it. So does one that decides a pending loss: a
+lost workspace goes before a take-over.
 
 Every grant raises the fence by one. A *reservation* is such a grant to a worker that is still acquiring what it
 needs; only ``bind``, with the token, starts the attempt. Nothing is consumed when a reservation is cancelled or
@@ -16,7 +17,7 @@ A limit that would be exceeded refuses the grant (``limit_reached``), naming the
 from datetime import datetime, timedelta
 from typing import Literal
 
-from domain.handing import expire_into, spends_the_last
+from domain.handing import expire_into, refuse_pending, spends_the_last
 from domain.lease import (
     FenceBumped,
     Held,
@@ -137,6 +138,7 @@ def _refuse_held(standing: Standing, now: Moment) -> None:
 def _take_over(draft: RunDraft, work: Work, now: Moment) -> None:
     run, lease = draft.standing.known, draft.standing.lease
     mark = draft.standing.mark
+    refuse_pending(draft.standing, now)
     if spends_the_last(draft.standing) or run.cancel is not None or run.pause_asked or _slice_is_due(lease, now):
         left = 0.0 if mark is None else max(0.0, mark.ttl_deadline - now.mono)
         raise LeaseHeld(holder=_worker(lease), fence=lease.fence, retry_after_s=round(left, 3))
@@ -176,7 +178,7 @@ def _grant(draft: RunDraft, grant: Grant, now: Moment) -> None:
             cause=grant.cause,
         )
     )
-    draft.on_run(_start(run, fence, grant.worker, now))
+    draft.on_run(_start(standing, fence, grant.worker, now))
 
 
 def _slice_end(run: Run, now: Moment) -> datetime | None:
@@ -184,8 +186,12 @@ def _slice_end(run: Run, now: Moment) -> datetime | None:
     return None if hold_s is None else now.wall + timedelta(seconds=hold_s)
 
 
-def _start(run: Run, fence: int, worker: str, now: Moment) -> AttemptStarted:
-    return AttemptStarted(attempt=run.attempt + 1, fence=fence, worker=worker, started_at=now.wall)
+def _start(standing: Standing, fence: int, worker: str, now: Moment) -> AttemptStarted:
+    run = standing.known
+    if not standing.workspaces:
+        return AttemptStarted(attempt=run.attempt + 1, fence=fence, worker=worker, started_at=now.wall)
+    marks = {each.workspace_id: each.incarnation for each in standing.workspaces if each.phase == "running"}
+    return AttemptStarted(attempt=run.attempt + 1, fence=fence, worker=worker, incarnations=marks, started_at=now.wall)
 
 
 def bind(standing: Standing, token: str, now: Moment) -> RunDraft:
@@ -205,7 +211,7 @@ def bind(standing: Standing, token: str, now: Moment) -> RunDraft:
             slice_ends_at=_slice_end(run, now),
         )
     )
-    draft.on_run(_start(run, lease.fence, lease.worker, now))
+    draft.on_run(_start(standing, lease.fence, lease.worker, now))
     return draft
 
 

@@ -18,12 +18,12 @@ instead of queued. An identical close that is already in force yields no facts a
 from datetime import timedelta
 from typing import Literal
 
-from domain.handing import pause_now
 from domain.lease import Held, LeaseReleased, Reserved
+from domain.releasing import release_after
 from domain.run import Run
 from domain.run_facts import PartialSalvaged, RunClosed
 from domain.settling import Settlement, settle_into
-from domain.standing import Presented, Remains, RunDraft, Standing, holder, late_holder
+from domain.standing import Presented, Remains, RunDraft, Standing, holder, late_holder, pause_now
 from domain.values import NULL, Json, Moment, Value, of_json
 
 Becomes = Literal["succeeded", "failed", "waiting_verdict", "queued", "paused", "cancelled", "lost"]
@@ -119,6 +119,8 @@ def _follow_up(draft: RunDraft, command: Close, remains: Remains, now: Moment) -
         cites = (draft.last(RunClosed),)
         lost = Settlement(state="lost", reason=EXIT_UNKNOWN, cites=cites, error=command.error)
         settle_into(draft, lost, _left(command, remains), now)
+    elif becomes in ("succeeded", "failed"):
+        release_after(draft, "closed", now)
 
 
 def _left(command: Close, remains: Remains) -> Remains:

@@ -9,7 +9,7 @@ version. A decision that concerns several aggregates of one run is collected in 
 fact returns its citation, so that a later fact of the same decision can name it before it has a position.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from domain.values import Fact, cite
@@ -29,9 +29,15 @@ def fold(evolve: Callable[[S, F], S], initial: S, facts: Iterable[F]) -> S:
 class Draft:
     """Facts of one decision in the order in which they will be recorded, each with the stream it belongs to."""
 
-    def __init__(self, versions: Mapping[str, int]) -> None:
+    def __init__(self, versions: dict[str, int]) -> None:
+        self.versions = versions
+        """The version of every stream that the decision read: what its append is guarded by."""
         self._heads = dict(versions)
         self.entries: list[tuple[str, Fact]] = []
+
+    def begin(self, stream: str) -> None:
+        """Read a stream that has no facts yet, so that this decision may begin it."""
+        self.versions[stream] = self._heads[stream] = 0
 
     def add(self, stream: str, fact: Fact) -> str:
         """Append a fact to the decision; its citation."""

@@ -8,15 +8,20 @@
 Whatever ends an attempt makes its unfinished effects ambiguous first. A pending cancel settles the run as soon as its
 attempt ends otherwise, and a pending pause makes it paused instead of queued. A detachment never spends the last
 attempt: then the full ttl is waited. A lease that was kept while parked and expires leaves the run parked and counts
-nothing.
+nothing. A loss of the ground that the holder was asked about is decided by the first of these ends
+(``domain.grounds``); a detachment does not decide it, and the full ttl is waited then too.
+
+A holder that fell silent also watched the workspaces that no observer watches: nobody sees them from then on, and
+their continuity is unknown.
 """
 
 from datetime import timedelta
 
-from domain.lease import Held, LeaseExpired, LeaseReleased, SliceEnded
-from domain.run import Parked, Run, Running, WrongState
+from domain.grounds import judge_pending, parked_on, pending_loss, settlement_of
+from domain.lease import Held, LeaseExpired, LeaseHeld, LeaseMark, LeaseReleased, SliceEnded
+from domain.run import Parked, Running, WrongState
 from domain.run_facts import ParkKind, RunParked, WorkerTimeout
-from domain.settling import Settlement, settle_into
+from domain.settling import Settlement, cancelled_by, settle_into
 from domain.standing import (
     CONTINUATION_S,
     Ending,
@@ -26,8 +31,10 @@ from domain.standing import (
     Standing,
     end_attempt,
     holder,
+    pause_now,
 )
 from domain.values import NULL, Json, Moment, Value
+from domain.workspace_facts import ContinuityUnknown
 
 
 class Park(Value, frozen=True, kw_only=True):
@@ -57,13 +64,24 @@ def park(standing: Standing, presented: Presented, command: Park, remains: Remai
     if command.keep_lease:
         draft.on_run(parked)
         return draft
-    ended = end_attempt(draft, Ending(outcome="parked"), remains.work, now)
-    draft.on_lease(LeaseReleased(fence=lease.fence, worker=lease.worker, cause="parked"))
-    if run.cancel is not None:
-        settle_into(draft, _cancelled(run, ended), remains, now)
-    else:
-        draft.on_run(parked)
+    released = LeaseReleased(fence=lease.fence, worker=lease.worker, cause="parked")
+    _give_up(draft, parked, released, remains, now)
     return draft
+
+
+def _give_up(draft: RunDraft, parked: RunParked, released: LeaseReleased, remains: Remains, now: Moment) -> None:
+    run, broken = draft.standing.known, pending_loss(draft.standing)
+    cites = () if broken is None else broken.cites
+    ended = end_attempt(draft, Ending(outcome="parked", cites=cites), remains.work, now)
+    draft.on_lease(released)
+    if run.cancel is not None:
+        settle_into(draft, cancelled_by(run, ended), remains, now)
+    elif broken is None:
+        draft.on_run(parked)
+    elif run.policy.on_workspace_lost == "settle_lost":
+        settle_into(draft, settlement_of(broken, (*cites, ended)), remains, now)
+    else:
+        draft.on_run(parked_on(run, parked))
 
 
 def hand_back(
@@ -94,7 +112,7 @@ def expire_into(draft: RunDraft, remains: Remains, now: Moment) -> None:
     run, lease, mark = standing.known, standing.lease, standing.mark
     if not isinstance(lease, Held) or mark is None or mark.fence != lease.fence or mark.live(now):
         return
-    if mark.detached and spends_the_last(standing) and now.mono < mark.ttl_deadline:
+    if waits_for_the_ttl(standing) and now.mono < mark.ttl_deadline:
         return
     detached = mark.detached and not lease.sliced and now.mono < mark.ttl_deadline
     expired = draft.on_lease(
@@ -107,6 +125,7 @@ def expire_into(draft: RunDraft, remains: Remains, now: Moment) -> None:
             expired_at=now.wall,
         )
     )
+    _unsee(draft, mark)
     if isinstance(run.phase, Parked):
         _hand_on(draft, Ending(outcome="expired", cites=(expired,)), remains, now)
     elif lease.sliced:
@@ -129,6 +148,28 @@ def _timeout(lease: Held, draft: RunDraft, *, detached: bool, cited: str) -> Wor
     return WorkerTimeout(kind=kind, fence=lease.fence, worker=lease.worker, marks=marks, cites=(cited,))  # type: ignore[arg-type]
 
 
+def _unsee(draft: RunDraft, mark: LeaseMark) -> None:
+    for workspace in draft.standing.workspaces:
+        alone = workspace.phase == "running" and workspace.placed.scope is None
+        if alone and workspace.unknown_since is None:
+            unknown = ContinuityUnknown(since=mark.renewed_at, cause="holder_gone")
+            draft.on_workspace(workspace.workspace_id, unknown)
+
+
+def waits_for_the_ttl(standing: Standing) -> bool:
+    """Whether a detachment is not enough: it would spend the last attempt, or decide a loss over its holder's head."""
+    mark = standing.mark
+    return mark is not None and mark.detached and (spends_the_last(standing) or pending_loss(standing) is not None)
+
+
+def refuse_pending(standing: Standing, now: Moment) -> None:
+    """Refuse what would come before the end of a lease that ran out and that a pending loss is decided by."""
+    lease, mark = standing.lease, standing.mark
+    if isinstance(lease, Held) and not standing.live(now) and pending_loss(standing) is not None:
+        left = 0.0 if mark is None else max(0.0, mark.ttl_deadline - now.mono)
+        raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
+
+
 def spends_the_last(standing: Standing) -> bool:
     """Whether the lease's expiry would be counted, and be the one that spends ``max_attempts``."""
     run, lease = standing.known, standing.lease
@@ -144,7 +185,10 @@ def end_slice(standing: Standing) -> RunDraft:
     return draft
 
 
-def _hand_on(draft: RunDraft, ending: Ending, remains: Remains, now: Moment) -> None:
+def _hand_on(draft: RunDraft, end: Ending, remains: Remains, now: Moment) -> None:
+    ending = judge_pending(draft, end, remains, now)
+    if ending is None:
+        return
     run = draft.standing.known
     exhausted = ending.counted and run.failed_attempts + 1 >= run.policy.max_attempts
     goes_on = run.cancel is None and not exhausted and not run.pause_asked
@@ -156,19 +200,9 @@ def _hand_on(draft: RunDraft, ending: Ending, remains: Remains, now: Moment) -> 
     )
     ended = end_attempt(draft, kept, remains.work, now)
     if run.cancel is not None:
-        settle_into(draft, _cancelled(run, ended), remains, now)
+        settle_into(draft, cancelled_by(run, ended), remains, now)
     elif exhausted:
         spent = Settlement(state="aborted", reason="attempts_exhausted", cites=(*ending.cites, ended))
         settle_into(draft, spent, remains, now)
     elif run.pause_asked and ending.due_at is not None:
         draft.on_run(pause_now(now))
-
-
-def _cancelled(run: Run, ended: str) -> Settlement:
-    asked = () if run.cancel is None else (run.cancel.citation,)
-    return Settlement(state="cancelled", reason="cancelled", cites=(*asked, ended))
-
-
-def pause_now(now: Moment) -> RunParked:
-    """The run is paused, because its leader asked for it."""
-    return RunParked(kind="paused", question=NULL, lease_kept=False, reason="asked_by_leader", parked_at=now.wall)

@@ -11,13 +11,14 @@ The leader answers a timeout with *extend* (the clock starts anew) or *abort* (t
 from datetime import timedelta
 from typing import Literal
 
-from domain.handing import pause_now
-from domain.lease import Held, LeaseRevoked
+from domain.failing import Failed, fail_attempt
+from domain.grounds import judge_pending
+from domain.lease import Held
 from domain.refusal import Refusal
 from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
 from domain.run_facts import RunReassigned, TimeoutAcknowledged, WorkerTimeout
-from domain.settling import Settlement, end_into, settle_into
-from domain.standing import Ending, Remains, RunDraft, Standing, end_attempt, refuse_settled
+from domain.settling import Settlement, end_into
+from domain.standing import Ending, Remains, RunDraft, Standing, refuse_settled
 from domain.submission import check_id
 from domain.values import Moment, Value
 
@@ -97,23 +98,11 @@ def _told(run: Run, overdue: Overdue) -> bool:
 
 
 def _stall(draft: RunDraft, told: str, remains: Remains, now: Moment) -> None:
-    run, lease = draft.standing.known, draft.standing.lease
-    failed = run.failed_attempts + 1
-    exhausted = failed >= run.policy.max_attempts
-    goes_on = run.cancel is None and not exhausted and not run.pause_asked
-    due_at = now.wall + timedelta(seconds=run.policy.backoff_s(failed)) if goes_on else None
-    ended = end_attempt(draft, Ending(outcome="stalled", cites=(told,), counted=True, due_at=due_at), remains.work, now)
-    if run.cancel is not None:
-        settled = Settlement(state="cancelled", reason="cancelled", cites=(run.cancel.citation, ended))
-        settle_into(draft, settled, remains, now)
-    elif exhausted:
-        spent = Settlement(state="aborted", reason="attempts_exhausted", cites=(told, ended))
-        settle_into(draft, spent, remains, now)
-    else:
-        worker = lease.worker if isinstance(lease, Held) else None
-        draft.on_lease(LeaseRevoked(fence=lease.fence, worker=worker, cause="stalled"))
-        if run.pause_asked:
-            draft.on_run(pause_now(now))
+    run = draft.standing.known
+    due_at = now.wall + timedelta(seconds=run.policy.backoff_s(run.failed_attempts + 1))
+    ending = judge_pending(draft, Ending(outcome="stalled", cites=(told,), counted=True), remains, now)
+    if ending is not None:
+        fail_attempt(draft, Failed(outcome="stalled", cites=ending.cites, due_at=due_at), remains, now)
 
 
 def acknowledge(

@@ -45,6 +45,31 @@ class RunUnknown(Refusal):
         super().__init__(f"no run has the id {run_id!r}", run_id=run_id)
 
 
+class SettledOtherwise(Refusal):
+    """The run has ended, and not in the way that the command wants."""
+
+    code = "run_settled"
+
+    def __init__(self, *, run_id: str, state: str, reason: str | None) -> None:
+        super().__init__(
+            f"run {run_id!r} is {state} ({reason}) and does not change", run_id=run_id, state=state, reason=reason
+        )
+
+
+class WrongState(Refusal):
+    """The command has no meaning in the state that the run is in."""
+
+    code = "wrong_state"
+
+    def __init__(self, *, run_id: str, state: str, wanted: str) -> None:
+        super().__init__(
+            f"run {run_id!r} is {state}, and the command is for a run that is {wanted}",
+            run_id=run_id,
+            state=state,
+            wanted=wanted,
+        )
+
+
 class InvalidCommand(Refusal):
     """A value is outside its bounds; ``field`` and ``limit`` say which and what would do."""
 

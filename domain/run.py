@@ -33,7 +33,7 @@ from domain.phases import (
     Timeout,
     WaitingVerdict,
 )
-from domain.refusal import Refusal
+from domain.refusal import SettledOtherwise, WrongState
 from domain.run_facts import (
     AttemptEnded,
     AttemptStarted,
@@ -56,6 +56,8 @@ from domain.run_facts import (
     WorkerTimeout,
 )
 from domain.submission import Policy
+from domain.turn_facts import TurnAdmitted, TurnCompleted, TurnCut, TurnFailed, TurnMoved, TurnNoticed
+from domain.turns_state import NO_TURNS, Turns, dropped, turned
 from domain.values import NULL, Json, Value, cite
 
 __all__ = [
@@ -91,6 +93,8 @@ class Run(Value, frozen=True, kw_only=True):
     """Quiet stretches and overlong runs that were told, by citation."""
     absence: str | None = None
     """The ``zero_since`` of the absence that was last told to it."""
+    turns: Turns = NO_TURNS
+    """The turns of the attempt that is under way."""
 
     @property
     def run_id(self) -> str:
@@ -142,33 +146,8 @@ class Absent(Value, frozen=True, kw_only=True):
 
 ABSENT = Absent()
 
-TAKEN_AWAY = frozenset({"revoked", "stalled", "workspace_lost"})
+TAKEN_AWAY = frozenset({"revoked", "stalled", "workspace_lost", "provision_failed"})
 """How an attempt ends when its lease is taken from a holder that may still be working."""
-
-
-class SettledOtherwise(Refusal):
-    """The run has ended, and not in the way that the command wants."""
-
-    code = "run_settled"
-
-    def __init__(self, *, run_id: str, state: State, reason: str | None) -> None:
-        super().__init__(
-            f"run {run_id!r} is {state} ({reason}) and does not change", run_id=run_id, state=state, reason=reason
-        )
-
-
-class WrongState(Refusal):
-    """The command has no meaning in the state that the run is in."""
-
-    code = "wrong_state"
-
-    def __init__(self, *, run_id: str, state: State, wanted: str) -> None:
-        super().__init__(
-            f"run {run_id!r} is {state}, and the command is for a run that is {wanted}",
-            run_id=run_id,
-            state=state,
-            wanted=wanted,
-        )
 
 
 def run_stream(run_id: str) -> str:
@@ -182,7 +161,10 @@ def evolve(run: Run | Absent, fact: RunFact) -> Run | Absent:
         return Run(version=run.version + 1, submission=fact, phase=Queued(due_at=fact.due_at, reason="submitted"))
     if isinstance(run, Absent):
         return Absent(version=run.version + 1)
-    return msgspec.structs.replace(run, version=run.version + 1, **_changes(run, fact))
+    changes = _changes(run, fact)
+    if run.turns.last and changes.get("acting", run.acting) is not run.acting:
+        changes["turns"] = dropped(run.turns)
+    return msgspec.structs.replace(run, version=run.version + 1, **changes)
 
 
 def _changes(run: Run, fact: RunFact) -> dict[str, object]:  # noqa: C901  (one arm for each fact)
@@ -205,6 +187,8 @@ def _changes(run: Run, fact: RunFact) -> dict[str, object]:  # noqa: C901  (one 
             return {"stop_reports": {**run.stop_reports, fact.fence: fact.report}}
         case RunSubmitted():
             return {}
+        case TurnAdmitted() | TurnMoved() | TurnCompleted() | TurnFailed() | TurnCut() | TurnNoticed():
+            return {"turns": turned(run.turns, fact)}
         case _:
             return _steered(run, fact)
 

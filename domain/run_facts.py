@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from domain.submission import Policy
+from domain.turn_facts import TurnAdmitted, TurnCompleted, TurnCut, TurnFailed, TurnMoved, TurnNoticed
 from domain.values import Fact, Json, Value
 
 State = Literal[
@@ -21,8 +22,9 @@ Terminal = Literal["succeeded", "failed", "cancelled", "aborted", "lost"]
 ParkKind = Literal["waiting_input", "waiting_peer", "waiting_takeover", "paused"]
 TimeoutKind = Literal["leader_gone", "lease_expired", "detached", "inactivity", "total", "provision"]
 EndOutcome = Literal[
-    "expired", "detached", "slice_ended", "handed_back", "parked", "stalled", "revoked", "workspace_lost"
-]
+    "expired", "detached", "slice_ended", "handed_back", "parked", "stalled", "revoked", "workspace_lost",
+    "provision_failed",
+]  # fmt: skip
 TERMINAL: frozenset[State] = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
 OPEN: frozenset[State] = frozenset(State.__args__) - TERMINAL  # type: ignore[attr-defined]
 
@@ -222,6 +224,12 @@ RunFact = (
     | TimeoutAcknowledged
     | RunReassigned
     | StopReported
+    | TurnAdmitted
+    | TurnMoved
+    | TurnCompleted
+    | TurnFailed
+    | TurnCut
+    | TurnNoticed
 )
 
 SteeringFact = (

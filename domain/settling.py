@@ -16,7 +16,8 @@ from typing import Literal
 
 from domain.fencing import fence_lost
 from domain.lease import LeaseRevoked, holder_of
-from domain.run import Settled, SettledOtherwise, WaitingVerdict, WrongState
+from domain.releasing import release_after
+from domain.run import Run, Settled, SettledOtherwise, WaitingVerdict, WrongState
 from domain.run_facts import (
     CancelRequested,
     PartialSalvaged,
@@ -81,6 +82,13 @@ def settle_into(draft: RunDraft, settlement: Settlement, remains: Remains, now: 
     )
     revoked = None if draft.lease_given_back else holder_of(lease)
     draft.on_lease(LeaseRevoked(fence=lease.fence + 1, worker=revoked, cause=settlement.reason))
+    release_after(draft, settlement.reason, now)
+
+
+def cancelled_by(run: Run, *cites: str) -> Settlement:
+    """The run ends as its principal asked, now that these facts are there too."""
+    asked = () if run.cancel is None else (run.cancel.citation,)
+    return Settlement(state="cancelled", reason="cancelled", cites=(*asked, *cites))
 
 
 def cancel(standing: Standing, command: Cancel, remains: Remains, now: Moment) -> RunDraft:
@@ -148,6 +156,7 @@ def verdict(standing: Standing, command: Verdict, remains: Remains, now: Moment)
         draft.on_run(PartialSalvaged(fence=remains.partial_fence, partial=remains.partial))
     draft.on_run(VerdictRendered(verdict=command.verdict, result=command.result, by=command.by, rendered_at=now.wall))
     draft.on_lease(LeaseRevoked(fence=standing.lease.fence + 1, worker=None, cause="verdict"))
+    release_after(draft, "verdict", now)
     return draft
 
 

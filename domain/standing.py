@@ -1,6 +1,6 @@
-"""How one run stands: its run, lease and effect ledger, read together.
+"""How one run stands: its run, lease and effect ledger, and what it stands on, read together.
 
-Every command on a run reads all three streams and is guarded by all three. Here is what the decisions over them have
+Every command on a run reads all these streams and is guarded by all of them. Here is what the decisions over them have
 in common: the state in one word (a queued run whose lease is reserved is ``reserved``), who may write, and how an
 attempt's end is put down: evidence first, intended effects made ambiguous, then the end itself.
 """
@@ -14,30 +14,45 @@ from domain.fencing import fence_lost, is_late
 from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved
 from domain.refusal import RunUnknown
 from domain.run import Absent, Parked, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
-from domain.run_facts import AttemptEnded, EndOutcome, RunSettled, State, Work
+from domain.run_facts import AttemptEnded, EndOutcome, RunParked, RunSettled, State, Work
 from domain.values import NULL, Fact, Json, Moment, Value, cite
+from domain.workspace import Workspace, workspace_stream
+from domain.workspace_refusals import WorkspaceUnknown
 
 CONTINUATION_S = 1.0
 """Seconds until a run that was handed on without having failed may be claimed again."""
 
 
 class Standing(Value, frozen=True, kw_only=True):
-    """The three streams of one run, folded, and the evidence mark of its lease."""
+    """The streams of one run and of its workspaces, folded, and the evidence mark of its lease."""
 
     run_id: str
     run: Run | Absent
     lease: Lease
     effects: ledgers.EffectLedger
     mark: LeaseMark | None = None
+    workspaces: tuple[Workspace, ...] = ()
+    """What it stands on: all that are not over, all whose loss is pending or whose body is still to be destroyed, and
+    the one that a command names."""
 
     @property
     def versions(self) -> dict[str, int]:
         """What a decision over this run is guarded by."""
-        return {
+        read = {
             run_stream(self.run_id): self.run.version,
             lease_stream(self.run_id): self.lease.version,
             effects_stream(self.run_id): self.effects.version,
         }
+        for workspace in self.workspaces:
+            read[workspace_stream(workspace.workspace_id)] = workspace.version
+        return read
+
+    def workspace(self, workspace_id: str) -> Workspace:
+        """The workspace of this run that has the id, or the refusal that says there is none."""
+        for workspace in self.workspaces:
+            if workspace.workspace_id == workspace_id:
+                return workspace
+        raise WorkspaceUnknown(workspace_id)
 
     def draft(self) -> "RunDraft":
         """A decision about this run, still empty."""
@@ -81,6 +96,10 @@ class RunDraft(Draft):
         """Add a fact of the effect ledger; its citation."""
         return self.add(effects_stream(self.standing.run_id), fact)
 
+    def on_workspace(self, workspace_id: str, fact: Fact) -> str:
+        """Add a fact of one of the run's workspaces; its citation."""
+        return self.add(workspace_stream(workspace_id), fact)
+
     @property
     def lease_given_back(self) -> bool:
         """Whether this decision has already ended the lease by its clock or by its holder."""
@@ -93,7 +112,7 @@ class RunDraft(Draft):
 
     def last(self, kind: type[Fact]) -> str:
         """The citation of this decision's fact of that kind."""
-        heads = self.standing.versions
+        heads = dict(self.versions)
         citation = ""
         for stream, fact in self.entries:
             heads[stream] += 1
@@ -135,6 +154,11 @@ class Ending(Value, frozen=True, kw_only=True):
     cites: tuple[str, ...] = ()
     counted: bool = False
     due_at: datetime | None = None
+
+
+def pause_now(now: Moment) -> RunParked:
+    """The run is paused, because its leader asked for it."""
+    return RunParked(kind="paused", question=NULL, lease_kept=False, reason="asked_by_leader", parked_at=now.wall)
 
 
 def lease_stream(run_id: str) -> str:

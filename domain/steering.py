@@ -7,11 +7,11 @@ holder of a running one. None of these consumes an attempt. *retry* makes a new 
 ``retry_of``; it never reopens the old one.
 """
 
-from domain.handing import expire_into, pause_now
+from domain.handing import expire_into, refuse_pending
 from domain.lease import Held, ReservationCancelled, Reserved
 from domain.run import Parked, Queued, Run, Running
 from domain.run_facts import InputProvided, PauseRequested, RunResumed, RunSubmitted
-from domain.standing import Remains, RunDraft, Standing, refuse_settled, refuse_unless
+from domain.standing import Remains, RunDraft, Standing, pause_now, refuse_settled, refuse_unless
 from domain.submission import Submit
 from domain.values import NULL, Json, Moment
 
@@ -64,11 +64,13 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
     Raises:
         WrongState: it asks nothing.
         SettledOtherwise: it has ended.
+        LeaseHeld: its kept lease ran out, and its policy has yet to decide the loss that was pending under it.
     """
     run, phase = standing.known, standing.known.phase
     asks = isinstance(phase, Parked) and phase.kind in ANSWERABLE
     refuse_unless(standing, "waiting_input or waiting_peer", met=asks)
     question = phase.question if isinstance(phase, Parked) else NULL
+    refuse_pending(standing, now)
     draft, fence = standing.draft(), _live_fence(standing, now)
     due_at = None if fence is not None else run.submission.due_at
     expire_into(draft, remains, now)
@@ -90,6 +92,7 @@ def resume(standing: Standing, by: str, remains: Remains, now: Moment) -> RunDra
         return draft
     met = isinstance(phase, Parked) and phase.kind in RESUMABLE
     refuse_unless(standing, "waiting_takeover or paused", met=met)
+    refuse_pending(standing, now)
     fence = _live_fence(standing, now)
     expire_into(draft, remains, now)
     if draft.settles:

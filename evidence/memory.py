@@ -16,10 +16,14 @@ import msgspec
 
 from domain.lease import LeaseMark
 from domain.values import Moment
+from evidence.grounds import GroundMarks
 from evidence.presence import PresenceMarks
 
 TOOLS_MAX = 256
 """Tool calls of one run that are known to be in flight; of more, the oldest are forgotten."""
+
+TURNS_TOLD_MAX = 64
+"""Ended turns of one attempt of which the holder is known to know; of more, the oldest are forgotten."""
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -60,6 +64,13 @@ class LeaseMarks:
                 mark, deadline=deadline, detached=True, full_deadline=mark.ttl_deadline
             )
 
+    def lengthen(self, run_id: str) -> None:
+        """The holder is asked something: it has its whole ttl to be heard in, detached or not."""
+        mark = self._marks.get(run_id)
+        if mark is not None and mark.detached:
+            whole = mark.ttl_deadline
+            self._marks[run_id] = msgspec.structs.replace(mark, deadline=whole, detached=False, full_deadline=None)
+
     def extend(self, run_id: str, deadline: float) -> None:
         """The slice ended: one last ttl from then, whatever was renewed before."""
         mark = self._marks.get(run_id)
@@ -85,9 +96,11 @@ class Evidence:
     def __init__(self) -> None:
         self.leases = LeaseMarks()
         self.presence = PresenceMarks()
+        self.grounds = GroundMarks()
         self._activity: dict[str, Activity] = {}
         self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}
+        self._turns: dict[str, dict[int, None]] = {}
 
     def active(self, run_id: str, now: Moment) -> None:
         """An accepted output, partial, progress or effect write."""
@@ -121,8 +134,24 @@ class Evidence:
         tools = self._tools.get(run_id)
         return max(tools.values()) if tools else None
 
+    def tell_turn(self, run_id: str, turn: int) -> None:
+        """The holder has said itself how this turn ended, so it need not be told any more."""
+        turns = self._turns.setdefault(run_id, {})
+        turns[turn] = None
+        if len(turns) > TURNS_TOLD_MAX:
+            del turns[next(iter(turns))]
+
+    def turn_told(self, run_id: str, turn: int) -> bool:
+        """Whether the holder knows how the turn ended."""
+        return turn in self._turns.get(run_id, ())
+
+    def forget_turns(self, run_id: str) -> None:
+        """The attempt that had them is over."""
+        self._turns.pop(run_id, None)
+
     def forget_run(self, run_id: str) -> None:
         """The run has ended: no mark of it is left."""
+        self._turns.pop(run_id, None)
         self._activity.pop(run_id, None)
         self._tools.pop(run_id, None)
         self.leases.drop(run_id)
@@ -146,5 +175,7 @@ class Evidence:
             "activity": len(self._activity),
             "tools": len(self._tools),
             "workers": len(self._seen),
+            "turns": len(self._turns),
             **self.presence.sizes(),
+            **self.grounds.sizes(),
         }

@@ -36,13 +36,13 @@ from journal.errors import (
     UnreadableStorage,
 )
 from journal.feed import Feed
+from journal.locks import Locks
 from journal.mapper import Codec, Meta, Recorded
 from journal.pending import Command, Pending, StoredFact
 from journal.registers import Registers, Write
 from journal.store import Store
 from journal.streams import Streams
 from journal.topics import FOLDS, Fold
-from journal.turns import Locks
 from journal.writer import LoopWriter, ThreadWriter, Writer
 
 MAX_ATTEMPTS = 8

@@ -139,6 +139,12 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
         """The position of the last fact of a correlation; 0 when it has none."""
         return max(self._correlated.get(correlation_id, (0,)))
 
+    def streams_of(self, correlation_id: str, prefix: str, limit: int) -> list[str]:
+        """Streams of one correlation whose names begin so, in the order in which they began; at most the last."""
+        rows = [self._rows[position - 1] for position in self._correlated.get(correlation_id, ())]
+        named = dict.fromkeys(row[1] for row in rows if row[1].startswith(prefix))
+        return list(named)[-limit:]
+
     def stream(self, name: str) -> list[Recorded]:
         """All facts of a stream, in order."""
         index = self._stored_events_index[name] if name in self._heads else {}

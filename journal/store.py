@@ -75,6 +75,9 @@ class Store(RegisterSource, Protocol):
     def last_position(self, correlation_id: str) -> int:
         """The position of the last fact of a correlation; 0 when it has none."""
 
+    def streams_of(self, correlation_id: str, prefix: str, limit: int) -> list[str]:
+        """Streams of one correlation whose names begin so, in the order in which they began; at most the last."""
+
     def rows_after(self, position: int) -> Iterator[Row]:
         """Every stored row after a position, in order, undecoded."""
 
@@ -100,6 +103,10 @@ _SELECT_WHOLE = (
 )
 _HEAD = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
 _LAST_OF = "SELECT max(position) FROM stored_events WHERE correlation_id = ?"
+_BEGUN = (
+    "SELECT originator_id FROM stored_events WHERE correlation_id = ? AND originator_version = 1 "
+    "AND originator_id GLOB ? ORDER BY position DESC LIMIT ?"
+)
 _FIRST_GAP = (
     "SELECT min(position) FROM stored_events AS fact WHERE originator_version <> 1 AND NOT EXISTS ("
     "SELECT 1 FROM stored_events WHERE originator_id = fact.originator_id "
@@ -294,6 +301,11 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
         """The position of the last fact of a correlation; 0 when it has none."""
         rows = self.datastore.read(_LAST_OF, (correlation_id,))
         return rows[0][0] or 0
+
+    def streams_of(self, correlation_id: str, prefix: str, limit: int) -> list[str]:
+        """Streams of one correlation whose names begin so, in the order in which they began; at most the last."""
+        rows = self.datastore.read(_BEGUN, (correlation_id, f"{prefix}*", limit))
+        return [row[0] for row in reversed(rows)]
 
     def stream(self, name: str) -> list[Recorded]:
         """All facts of a stream, in order."""

@@ -10,7 +10,7 @@ The first word of a stream's name (before the first hyphen) says which fold read
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from domain import effects, lease, presence, queue, run, run_facts, worker
+from domain import effects, lease, presence, queue, run, run_facts, turn_facts, worker, workspace, workspace_facts
 from domain.values import Fact
 
 
@@ -74,6 +74,12 @@ TOPICS = Topics(
         "run.stop_reported.v1": run_facts.StopReported,
         "run.timeout_acknowledged.v1": run_facts.TimeoutAcknowledged,
         "run.reassigned.v1": run_facts.RunReassigned,
+        "run.turn_admitted.v1": turn_facts.TurnAdmitted,
+        "run.turn_moved.v1": turn_facts.TurnMoved,
+        "run.turn_completed.v1": turn_facts.TurnCompleted,
+        "run.turn_failed.v1": turn_facts.TurnFailed,
+        "run.turn_cut.v1": turn_facts.TurnCut,
+        "run.turn_noticed.v1": turn_facts.TurnNoticed,
         "lease.fence_bumped.v1": lease.FenceBumped,
         "lease.reserved.v1": lease.LeaseReserved,
         "lease.bound.v1": lease.LeaseBound,
@@ -102,6 +108,18 @@ TOPICS = Topics(
         "presence.leader_returned.v1": presence.LeaderReturned,
         "presence.reseeded.v1": presence.PresenceReseeded,
         "presence.leader_gone.v1": presence.LeaderGone,
+        "workspace.placed.v1": workspace_facts.WorkspacePlaced,
+        "workspace.waiting.v1": workspace_facts.WorkspaceWaiting,
+        "workspace.provisioning.v1": workspace_facts.WorkspaceProvisioning,
+        "workspace.attached.v1": workspace_facts.WorkspaceAttached,
+        "workspace.harness_restarted.v1": workspace_facts.HarnessRestarted,
+        "workspace.continuity_unknown.v1": workspace_facts.ContinuityUnknown,
+        "workspace.continuity_restored.v1": workspace_facts.ContinuityRestored,
+        "workspace.lost.v1": workspace_facts.WorkspaceLost,
+        "workspace.provision_faulted.v1": workspace_facts.ProvisionFaulted,
+        "workspace.released.v1": workspace_facts.WorkspaceReleased,
+        "workspace.reaped.v1": workspace_facts.WorkspaceReaped,
+        "workspace.destroyed.v1": workspace_facts.WorkspaceDestroyed,
     }
 )
 """Every name under which this version reads and writes facts."""
@@ -113,6 +131,7 @@ FOLDS: Mapping[str, Fold] = {
     "worker": Fold(worker.UNREGISTERED, worker.evolve),
     "queue": Fold(queue.UNCONFIGURED, queue.evolve),
     "presence": Fold(presence.NEVER_SEEN, presence.evolve),
+    "workspace": Fold(workspace.UNPLACED, workspace.evolve),
 }
 """By kind of stream: where its state starts, and how a fact moves it on."""
 

@@ -19,6 +19,7 @@ def react(due: Due, scene: Scene) -> Reaction:
         return Again(mark.deadline)
     card = scene.live.cards.get(run_id)
     last = card is not None and card.failed_attempts + 1 >= card.max_attempts
-    if mark.detached and last and scene.now.mono < mark.ttl_deadline:
+    waits = last or scene.live.grounds.undecided(run_id)
+    if mark.detached and waits and scene.now.mono < mark.ttl_deadline:
         return Again(mark.ttl_deadline)
     return Do("expire_lease", lambda desk: expire_lease(desk, run_id))

@@ -15,13 +15,17 @@ from functools import partial
 from commands.desk import Desk
 from domain.values import Moment
 from policies import (
+    assertion,
     cool_down,
     end_sessions,
     end_slices,
     expire_leases,
     find_out_grants,
     give_up_workers,
+    harness_restart,
     lapse_reservations,
+    observer_gone,
+    provisioning,
     retry_when_due,
     settle_cancels,
     settle_leaderless,
@@ -65,6 +69,10 @@ class Manager:
             "grant": find_out_grants.react,
             "worker": partial(give_up_workers.react, gone_s=desk.timers.worker_gone_s),
             "quarantine": cool_down.react,
+            "observer": observer_gone.react,
+            "provision": provisioning.react,
+            "idle": partial(assertion.react, idle_s=desk.timers.idle_reap_s),
+            "turn": harness_restart.react,
         }
         desk.live.on_deadline = self._wake.set
 

@@ -66,11 +66,11 @@ def _of_queued(standing: Standing, phase: Queued, now: Moment, blocked: Blocked 
     if isinstance(lease, Reserved):
         return (
             f"worker {lease.worker!r} binds its reservation and starts attempt {run.attempt + 1}, or the reservation "
-            f"lapses {_when(lease.lapses_at, now)} and the run is queued as it was; a pause or a cancel would end it."
+            f"lapses {when(lease.lapses_at, now)} and the run is queued as it was; a pause or a cancel would end it."
         )
     if phase.due_at > now.wall:
         return (
-            f"it may be claimed from queue {run.submission.queue!r} {_when(phase.due_at, now)}; "
+            f"it may be claimed from queue {run.submission.queue!r} {when(phase.due_at, now)}; "
             "a worker that claims it by id may take it before."
         )
     if blocked is not None:
@@ -95,7 +95,7 @@ def _of_running(standing: Standing, now: Moment) -> str:
     run, lease = standing.known, standing.lease
     if run.cancel is not None:
         return (
-            f"{_holder(standing)} may save and close until {_when(run.cancel.settles_at, now, at='')}, and a success "
+            f"{_holder(standing)} may save and close until {when(run.cancel.settles_at, now, at='')}, and a success "
             "closed by then stands; otherwise the run is settled as cancelled."
         )
     if not isinstance(lease, Held):
@@ -118,7 +118,7 @@ def _unless_renewed(run: Run, standing: Standing, lease: Held, now: Moment) -> s
     if run.pause_asked:
         return f"it was asked to pause, and the run is paused as soon as its attempt ends; {unless}"
     if lease.slice_ends_at is not None:
-        return f"its slice ends {_when(lease.slice_ends_at, now)}, and {unless}"
+        return f"its slice ends {when(lease.slice_ends_at, now)}, and {unless}"
     return unless
 
 
@@ -182,10 +182,11 @@ def _deadline(standing: Standing, lease: Held, now: Moment) -> datetime:
 
 
 def _by(instant: datetime, now: Moment) -> str:
-    return _when(instant, now, at="by ")
+    return when(instant, now, at="by ")
 
 
-def _when(instant: datetime, now: Moment, at: str = "at ") -> str:
+def when(instant: datetime, now: Moment, at: str = "at ") -> str:
+    """The instant, and how long until then."""
     left = (instant - now.wall).total_seconds()
     return f"{at}{_instant(instant)} ({f'in {_span(left)}' if left > 0 else 'now'})"
 

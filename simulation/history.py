@@ -17,6 +17,8 @@ from domain.run import Run, Settled
 from domain.run_facts import AttemptEnded, AttemptStarted, PartialSalvaged, RunClosed, RunSettled, RunSubmitted
 from domain.standing import Standing, effects_stream, lease_stream
 from domain.worker import Registered, WorkerQuarantined, WorkerReleased, worker_stream
+from domain.workspace import workspace_stream
+from domain.workspace_facts import WorkspacePlaced
 from journal.mapper import Recorded
 from journal.registers import Write
 from journal.topics import FOLDS
@@ -46,6 +48,7 @@ class History:
         self._salvaged: Counter[str] = Counter()
         self._commands: dict[str, int] = {}
         self._cool_at: dict[str, float] = {}
+        self._grounds: dict[str, list[str]] = {}
 
     def state(self, stream: str) -> Any:
         """The folded state of a stream, as of the last durable append."""
@@ -58,6 +61,7 @@ class History:
             run=self.state(f"run-{run_id}"),
             lease=self.state(lease_stream(run_id)),
             effects=self.state(effects_stream(run_id)),
+            workspaces=tuple(self.state(workspace_stream(each)) for each in self._grounds.get(run_id, ())),
         )
 
     def open_runs(self) -> list[str]:
@@ -108,6 +112,8 @@ class History:
             self.states[recorded.stream] = FOLDS[recorded.stream.partition("-")[0]].evolve(state, recorded.fact)
         except Exception as error:
             raise LawBroken(L11, f"evolve raised {error!r}", [recorded]) from error
+        if isinstance(recorded.fact, WorkspacePlaced):
+            self._grounds.setdefault(recorded.fact.run_id, []).append(recorded.fact.workspace_id)
 
     def _guarded(self, write: Write) -> None:
         lease = self.state(lease_stream(write.run_id))

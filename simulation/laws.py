@@ -38,16 +38,20 @@ from domain.run_facts import (
     WorkerTimeout,
 )
 from domain.standing import Standing
+from domain.turn_facts import TurnCut, TurnFailed
 from domain.values import NULL, Fact
+from domain.workspace_facts import ProvisionFaulted, WorkspaceFact, WorkspaceLost
+from simulation.broken import LawBroken as LawBroken
+from simulation.ground_laws import check_ground
 
 Entries = Sequence[tuple[str, Fact]]
 
-DEATHS = frozenset({"expired", "detached", "stalled"})
-"""How an attempt ends when its worker died or stalled: what counts against ``max_attempts``."""
-AFTER_THE_END = (StopReported, EffectReconciled)
+DEATHS = frozenset({"expired", "detached", "stalled", "workspace_lost", "provision_failed"})
+"""How an attempt ends when its worker died or stalled, or its ground did: what counts against ``max_attempts``."""
+AFTER_THE_END = (StopReported, EffectReconciled, WorkspaceFact)
 """All that may be recorded about a run that has settled."""
 _RANKS: tuple[tuple[type[Fact], ...], ...] = (
-    (LeaseExpired, CancelRequested),
+    (LeaseExpired, CancelRequested, WorkspaceLost, ProvisionFaulted, TurnFailed, TurnCut),
     (AttemptEnded, RunClosed),
     (PartialSalvaged,),
     (RunSettled, VerdictRendered, RunParked, InputProvided, RunResumed),
@@ -75,15 +79,6 @@ QUARANTINE = "a quarantine ends by an operator, or by one probing run after its 
 COUNTERS = "counters: one for each attempt that died or failed"
 
 
-class LawBroken(AssertionError):
-    """A law does not hold; ``law`` is its heading."""
-
-    def __init__(self, law: str, text: str, facts: Sequence[object] = ()) -> None:
-        told = "".join(f"\n    {fact!r}" for fact in facts)
-        super().__init__(f"{law}: {text}{told}")
-        self.law = law
-
-
 def check_decision(before: Standing, entries: Entries, after: Standing) -> None:
     """Raise unless every law that one decision can break holds for it."""
     facts = [fact for _, fact in entries]
@@ -98,6 +93,7 @@ def check_decision(before: Standing, entries: Entries, after: Standing) -> None:
         _never_settled_by_silence(before.run, facts)
         _counted_once(before.run, facts, after)
         _salvaged_once(before.run, facts)
+    check_ground(before, entries, after)
     check_standing(after)
 
 
@@ -138,7 +134,9 @@ def _effects_end_with_their_attempt(run: Run, standing: Standing) -> None:
 
 
 def _one_of_a_kind(entries: Entries) -> None:
-    kinds = [(stream, type(fact)) for stream, fact in entries]
+    kinds = [
+        (stream, type(fact), fact.turn if isinstance(fact, TurnFailed | TurnCut) else None) for stream, fact in entries
+    ]
     if len(kinds) != len(set(kinds)):
         raise LawBroken(ONE_APPEND, "two facts of a kind for one stream", [fact for _, fact in entries])
 
@@ -198,7 +196,7 @@ def _cites_lower(before: Standing, entries: Entries) -> None:
             name, _, version = cited.rpartition("@")
             if not 1 <= int(version) <= heads.get(name, int(version)):  # others are looked up by the history
                 raise LawBroken(L4, f"{cited!r} is not recorded before the fact that cites it", [fact])
-        heads[stream] += 1
+        heads[stream] = heads.get(stream, 0) + 1
 
 
 def _written_by_the_holder(before: Standing, facts: Sequence[Fact]) -> None:
@@ -243,6 +241,8 @@ def _never_settled_by_silence(run: Run, facts: Sequence[Fact]) -> None:
     timeouts = [fact.kind for fact in facts if isinstance(fact, WorkerTimeout)]
     if settled and settled[0].reason == "leader_gone" and "leader_gone" not in timeouts:
         raise LawBroken(L6, "settled by absence and its evidence do not go together", facts)
+    if settled and settled[0].reason == "workspace_lost":
+        return  # a loss is evidence, whatever brought its judgement about
     quiet = settled and not run.cancel and ("inactivity" in timeouts or "total" in timeouts)
     if quiet and (run.policy.on_quiet == "report" or settled[0].state != "aborted"):
         raise LawBroken(L5, "a quiet or long run was settled", facts)

@@ -20,6 +20,8 @@ from jackline.errors import (
     Forbidden,
     Garbled,
     IdempotencyMismatch,
+    IdentityChanged,
+    IncarnationBackwards,
     Invalid,
     JacklineError,
     LeaseHeld,
@@ -34,10 +36,15 @@ from jackline.errors import (
     RunSettled,
     TimeoutAnswered,
     TimeoutUnknown,
+    TurnOver,
+    TurnUnknown,
     Unauthorised,
     Unknown,
     WorkerUnfit,
     WorkerUnknown,
+    WorkspaceOver,
+    WorkspaceUnknown,
+    WrongPhase,
     WrongState,
 )
 from jackline.lease import Trust
@@ -70,6 +77,10 @@ from jackline.retrying import Retry
 from jackline.worker.handlers import Worker
 from jackline.worker.held import LeaseLost
 from jackline.worker.heldrun import EffectAmbiguous, EffectMismatch, HeldRun, Parked
+from jackline.worker.standing import HeldWorkspace
+from jackline.worker.turns import Turn
+from jackline.workspaces.contract import Observation
+from jackline.workspaces.models import Observed, TurnInfo, Workspace
 
 __version__ = "0.1.0"
 
@@ -95,7 +106,10 @@ __all__ = [
     "Forbidden",
     "Garbled",
     "HeldRun",
+    "HeldWorkspace",
     "IdempotencyMismatch",
+    "IdentityChanged",
+    "IncarnationBackwards",
     "Instruction",
     "Invalid",
     "JacklineError",
@@ -108,6 +122,8 @@ __all__ = [
     "LeasesHeld",
     "Misplaced",
     "NotFound",
+    "Observation",
+    "Observed",
     "Page",
     "Parked",
     "Problem",
@@ -127,6 +143,10 @@ __all__ = [
     "TimeoutAnswered",
     "TimeoutUnknown",
     "Trust",
+    "Turn",
+    "TurnInfo",
+    "TurnOver",
+    "TurnUnknown",
     "Unauthorised",
     "Unknown",
     "Who",
@@ -135,5 +155,9 @@ __all__ = [
     "WorkerInfo",
     "WorkerUnfit",
     "WorkerUnknown",
+    "Workspace",
+    "WorkspaceOver",
+    "WorkspaceUnknown",
+    "WrongPhase",
     "WrongState",
 ]

@@ -229,6 +229,88 @@ class TimeoutAnswered(Problem):
         return self._text("answer")
 
 
+class WorkspaceUnknown(NotFound):
+    """No workspace goes by that id, or it is none of the caller's business."""
+
+    codes = frozenset({"workspace_unknown"})
+
+
+class WorkspaceOver(Problem):
+    """The workspace has ended: it is given no second body, a fresh one is a new workspace."""
+
+    codes = frozenset({"workspace_over"})
+
+    @property
+    def phase(self) -> str | None:
+        """How it ended: lost, provision_failed or destroyed."""
+        return self._text("phase")
+
+    @property
+    def reason(self) -> str | None:
+        """Why."""
+        return self._text("reason")
+
+
+class WrongPhase(Problem):
+    """The command has no meaning in the phase that the workspace is in."""
+
+    codes = frozenset({"wrong_phase"})
+
+    @property
+    def phase(self) -> str | None:
+        """The phase it is in."""
+        return self._text("phase")
+
+
+class IdentityChanged(Problem):
+    """Another body than the attached one was named; only an observation of kind `replaced` may say so."""
+
+    codes = frozenset({"identity_changed"})
+
+    @property
+    def presented(self) -> str | None:
+        """The identity that was named."""
+        return self._text("presented")
+
+    @property
+    def attached(self) -> str | None:
+        """The identity that the workspace stands on."""
+        return self._text("attached")
+
+
+class IncarnationBackwards(Problem):
+    """The harness cannot have started fewer times than was seen before."""
+
+    codes = frozenset({"incarnation_backwards"})
+
+    @property
+    def presented(self) -> int | None:
+        """The incarnation that was named."""
+        return self._number("presented")
+
+    @property
+    def current(self) -> int | None:
+        """The incarnation that the workspace is at."""
+        return self._number("current")
+
+
+class TurnUnknown(NotFound):
+    """The attempt has no turn of that number."""
+
+    codes = frozenset({"turn_unknown"})
+
+
+class TurnOver(Problem):
+    """The turn has ended otherwise: the first of its end and a restart counts."""
+
+    codes = frozenset({"turn_over"})
+
+    @property
+    def ended(self) -> str | None:
+        """How it ended: completed, failed or cut."""
+        return self._text("ended")
+
+
 class EffectFrozen(Problem):
     """The effect's outcome is known, or nobody may say it any more."""
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
+from jackline.workspaces.models import Workspace
+
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
 PARKED: Final = frozenset({"waiting_input", "waiting_peer", "waiting_takeover", "waiting_verdict", "paused"})
 
@@ -195,7 +197,7 @@ class Run:
     result: Any = None
     error: Any = None
     retry_of: str | None = None
-    workspaces: Any = field(default_factory=list)
+    workspaces: list[Workspace] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     submitted_at: datetime | None = None
     settled_at: datetime | None = None
@@ -261,6 +263,7 @@ class Why:
     evidence: Any = field(default_factory=dict)
     fence: int | None = None
     clocks: list[RunClock] = field(default_factory=list)
+    workspaces: list[Any] = field(default_factory=list)
     next: str | None = None
 
 

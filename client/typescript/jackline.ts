@@ -8,6 +8,12 @@ export interface AcknowledgeTimeout {
   answer: "extend" | "abort";
 }
 
+/** A prompt is about to be delivered. */
+export interface AdmitTurn {
+  fence?: number | null;
+  workspace_id?: string | null;
+}
+
 /** What the question is answered with. */
 export interface Answer {
   answer: Json;
@@ -21,11 +27,25 @@ export interface Answered {
   at: string;
 }
 
+/** The workspace is kept; how long without the next assertion, and within which time to make it. */
+export interface Asserted {
+  workspace_id: string;
+  idle_reap_s: number;
+  next_within_s: number;
+}
+
+/** Which body the run stands on from now on. */
+export interface Attach {
+  identity: string;
+  incarnation?: number;
+  details?: { [key: string]: string };
+}
+
 /** The attempt ended without a close; ``due_at`` says when the run may be claimed again, if it is queued by this. */
 export interface AttemptEnded {
   attempt: number;
   fence: number;
-  outcome: "expired" | "detached" | "slice_ended" | "handed_back" | "parked" | "stalled" | "revoked" | "workspace_lost";
+  outcome: "expired" | "detached" | "slice_ended" | "handed_back" | "parked" | "stalled" | "revoked" | "workspace_lost" | "provision_failed";
   cites: string[];
   failed_attempts: number;
   due_at: string | null;
@@ -165,6 +185,29 @@ export interface ClosedMany {
   position?: number | null;
 }
 
+/** The answer came and was taken. */
+export interface CompleteTurn {
+  fence?: number | null;
+}
+
+/** The body is seen again, and is still the one that was attached to. */
+export interface ContinuityRestored {
+  unknown_since: string;
+  restored_at: string;
+}
+
+/** Nobody sees the body. This is never a loss. */
+export interface ContinuityUnknown {
+  since: string;
+  cause: "watch_dropped" | "observer_gone" | "holder_gone" | "boot";
+}
+
+/** The prompt was delivered, to what runs under this incarnation. */
+export interface DeliverTurn {
+  fence?: number | null;
+  incarnation?: number | null;
+}
+
 /** One entry of the effect ledger. */
 export interface Effect {
   key: string;
@@ -301,8 +344,22 @@ export interface Evidence {
 
 /** Facts in order; read on after ``next_after``. */
 export interface Facts {
-  facts: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | RunTimeoutAcknowledgedV1 | RunReassignedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1 | PresenceLeaderConnectedV1 | PresenceLeaderDisconnectedV1 | PresenceLeaderVanishedV1 | PresenceLeaderReturnedV1 | PresenceReseededV1 | PresenceLeaderGoneV1>;
+  facts: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | RunTimeoutAcknowledgedV1 | RunReassignedV1 | RunTurnAdmittedV1 | RunTurnMovedV1 | RunTurnCompletedV1 | RunTurnFailedV1 | RunTurnCutV1 | RunTurnNoticedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1 | PresenceLeaderConnectedV1 | PresenceLeaderDisconnectedV1 | PresenceLeaderVanishedV1 | PresenceLeaderReturnedV1 | PresenceReseededV1 | PresenceLeaderGoneV1 | WorkspacePlacedV1 | WorkspaceWaitingV1 | WorkspaceProvisioningV1 | WorkspaceAttachedV1 | WorkspaceHarnessRestartedV1 | WorkspaceContinuityUnknownV1 | WorkspaceContinuityRestoredV1 | WorkspaceLostV1 | WorkspaceProvisionFaultedV1 | WorkspaceReleasedV1 | WorkspaceReapedV1 | WorkspaceDestroyedV1>;
   next_after: number | null;
+}
+
+/** No answer will come. */
+export interface FailTurn {
+  fence?: number | null;
+  code: string;
+  message?: string | null;
+}
+
+/** Why the body never came to be. */
+export interface Fault {
+  reason: string;
+  message: string | null;
+  at: string;
 }
 
 /** The grant: this worker holds the lease under this fence. */
@@ -329,6 +386,22 @@ export interface GivenAnswer {
   at: string;
 }
 
+/** A workspace as its run shows it. */
+export interface Ground {
+  workspace_id: string;
+  provider: "external" | "directory" | "process" | "kubernetes";
+  scope: string | null;
+  phase: "placing" | "provisioning" | "attaching" | "running" | "teardown" | "destroyed" | "lost" | "provision_failed";
+  identity: string | null;
+  incarnation: number;
+  lost: Lost | null;
+  fault: Fault | null;
+  waiting: Waiting | null;
+  unknown_since: string | null;
+  teardown: boolean;
+  destroyed_at: string | null;
+}
+
 export interface HTTPValidationError {
   detail?: ValidationError[];
 }
@@ -338,12 +411,30 @@ export interface HandBack {
   fence?: number | null;
 }
 
+/** How the last life inside the body ended. */
+export interface Harness {
+  reason: string | null;
+  message: string | null;
+  exit_code: number | null;
+}
+
+/** What runs inside was started again, for the ``incarnation``-th time; how its last life ended, if it was seen. */
+export interface HarnessRestarted {
+  incarnation: number;
+  reason: string | null;
+  message: string | null;
+  exit_code: number | null;
+  version: string | null;
+  at: string;
+}
+
 /** How the service is. */
 export interface Health {
   status: "ok" | "degraded" | "error";
   /** sticky until it clears by itself or is acknowledged */
   first_error: string | null;
-  unknowns: Json[];
+  /** the longest first, at most 100; `loops.observers` counts them all */
+  unknowns: Unknown[];
   /** guarded writes refused for their fence, by route */
   refused_stale: { [key: string]: number };
   /** guarded writes accepted without a fence, by what they did */
@@ -655,7 +746,7 @@ export interface ListedRun {
   result: Json;
   error: Json;
   retry_of: string | null;
-  workspaces: Json[];
+  workspaces: Ground[];
   evidence: Evidence;
   submitted_at: string;
   settled_at: string | null;
@@ -665,6 +756,15 @@ export interface ListedRun {
 /** The process answers. */
 export interface Live {
   status: "ok";
+}
+
+/** Why the attached body is gone; ``pending`` while its holder's close may still decide what that means. */
+export interface Lost {
+  reason: string;
+  message: string | null;
+  exit_code: number | null;
+  pending: boolean;
+  at: string;
 }
 
 /** A new key; its secret is shown here and nowhere else. */
@@ -680,6 +780,22 @@ export interface MadeKey {
   key: string;
 }
 
+/** How far the making of the body has come. */
+export interface Move {
+  phase: "waiting" | "provisioning" | "attaching";
+  /** what it waits for; only with `waiting` */
+  on?: "node" | "quota" | null;
+  message?: string | null;
+  /** the body that exists now; only with `attaching` */
+  identity?: string | null;
+}
+
+/** What the turn is doing. */
+export interface MoveTurn {
+  fence?: number | null;
+  state: "waiting" | "busy" | "answer_unread";
+}
+
 /** A key to be made; null ids mean any of the tenant. */
 export interface NewKey {
   name: string;
@@ -691,6 +807,37 @@ export interface NewKey {
 
 /** A command that needs nothing said. */
 export interface Nothing {
+}
+
+/** Something about the turn that has to be said once. */
+export interface NoticeTurn {
+  fence?: number | null;
+  kind: "conversation_new" | "memory_limit";
+}
+
+/** What was seen of one workspace, in order. */
+export interface Observe {
+  observations: Seen[];
+}
+
+/** What an observer saw of a scope; ``synced`` says that this is all there is. */
+export interface ObserveScope {
+  run_id: string;
+  fence?: number | null;
+  scope: string;
+  observations?: SeenOf[];
+  synced?: boolean;
+  part?: Part | null;
+  /** how long ago the list was asked for: who was attached since is not absent */
+  listed_s_ago?: number;
+}
+
+/** How many observations were taken, and how many meant nothing (unknown, foreign or ended workspaces, repeats). ``absent``: attached workspaces of the scope that the list did not name, and that are gone. */
+export interface Observed {
+  applied: number;
+  ignored: number;
+  refused: Refused[];
+  absent: number;
 }
 
 /** One piece of output, of at most 256 KiB; a repeated ``seq`` is accepted once. */
@@ -715,6 +862,14 @@ export interface Park {
   keep_lease?: boolean;
 }
 
+/** Which part of a list that is larger than one batch this is; the list applies once its last part came. */
+export interface Part {
+  sync_id: string;
+  /** 0 for the first part, then one more each */
+  index: number;
+  last?: boolean;
+}
+
 /** The last partial became the result of a run that has none, once. */
 export interface PartialSalvaged {
   fence: number;
@@ -725,6 +880,22 @@ export interface PartialSalvaged {
 export interface PauseRequested {
   by: string;
   requested_at: string;
+}
+
+/** What a run is to stand on. */
+export interface Place {
+  run_id: string;
+  fence?: number | null;
+  provider?: "external" | "directory" | "process" | "kubernetes";
+  /** what one observer watches as a whole, for example a cluster */
+  scope?: string | null;
+  spec?: Json;
+}
+
+/** A new workspace. */
+export interface Placed {
+  workspace_id: string;
+  phase: "placing" | "provisioning" | "attaching" | "running" | "teardown" | "destroyed" | "lost" | "provision_failed";
 }
 
 /** What the run's owner decides in advance; durations in seconds. */
@@ -838,6 +1009,14 @@ export interface Progress {
   tool?: Tool | null;
 }
 
+/** The body ended, or its budget ran out, before anybody attached to it. */
+export interface ProvisionFaulted {
+  reason: string;
+  message: string | null;
+  cites: string[];
+  faulted_at: string;
+}
+
 /** Why the worker is to be granted nothing. */
 export interface Quarantine {
   reason: string;
@@ -910,6 +1089,11 @@ export interface ReconcileEffect {
   outcome?: Json;
 }
 
+/** What ran inside has ended; ``code`` is null when nobody saw it. */
+export interface RecordedExitSeen {
+  code: number | null;
+}
+
 /** What the run's owner decided in advance, for every case that needs no person. */
 export interface RecordedPolicy {
   max_attempts: number;
@@ -932,6 +1116,13 @@ export interface RecordedWork {
   output_digest: string | null;
   partials: number;
   partial_digest: string | null;
+}
+
+/** An observation that was not taken, and why. */
+export interface Refused {
+  workspace_id: string;
+  code: string;
+  detail: string;
 }
 
 /** What a worker is and how much it takes. */
@@ -1022,7 +1213,7 @@ export interface Run {
   result: Json;
   error: Json;
   retry_of: string | null;
-  workspaces: Json[];
+  workspaces: Ground[];
   evidence: Evidence;
   submitted_at: string;
   settled_at: string | null;
@@ -1281,6 +1472,78 @@ export interface RunTimeoutAcknowledgedV1 {
   data: TimeoutAcknowledged;
 }
 
+/** `run.turn_admitted.v1`: The holder is about to deliver a prompt, to what runs inside the workspace under this mark. */
+export interface RunTurnAdmittedV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.turn_admitted.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: TurnAdmitted;
+}
+
+/** `run.turn_completed.v1`: An answer came and was taken. */
+export interface RunTurnCompletedV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.turn_completed.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: TurnCompleted;
+}
+
+/** `run.turn_cut.v1`: The harness was restarted while the turn was busy or its answer unread: it ends, and nothing faults. */
+export interface RunTurnCutV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.turn_cut.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: TurnCut;
+}
+
+/** `run.turn_failed.v1`: No answer will come: the holder says so, the harness was restarted, or it was not delivered in its window. */
+export interface RunTurnFailedV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.turn_failed.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: TurnFailed;
+}
+
+/** `run.turn_moved.v1`: The first is the delivery: from then on a restart ends the turn. ``incarnation`` is its mark from now on. */
+export interface RunTurnMovedV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.turn_moved.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: TurnMoved;
+}
+
+/** `run.turn_noticed.v1`: Something that the holder has to know about the turn was said, once for each kind. */
+export interface RunTurnNoticedV1 {
+  position: number;
+  fact_id: string;
+  topic: "run.turn_noticed.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: TurnNoticed;
+}
+
 /** `run.verdict_rendered.v1`: The leader judged. */
 export interface RunVerdictRenderedV1 {
   position: number;
@@ -1316,6 +1579,29 @@ export interface RunningClock {
 export interface SavePartial {
   fence?: number | null;
   partial: Json;
+}
+
+/** Something that was seen of a body; everything but its kind may be left out. */
+export interface Seen {
+  kind: "present" | "gone" | "ended" | "replaced" | "harness_restarted" | "watch_dropped" | "synced";
+  identity?: string | null;
+  incarnation?: number | null;
+  reason?: string | null;
+  message?: string | null;
+  exit_code?: number | null;
+  version?: string | null;
+}
+
+/** Something that was seen of one of many bodies. */
+export interface SeenOf {
+  kind: "present" | "gone" | "ended" | "replaced" | "harness_restarted" | "watch_dropped" | "synced";
+  identity?: string | null;
+  incarnation?: number | null;
+  reason?: string | null;
+  message?: string | null;
+  exit_code?: number | null;
+  version?: string | null;
+  workspace_id: string;
 }
 
 /** The holder has held the lease for its slice; one last ttl remains to save in. */
@@ -1403,6 +1689,79 @@ export interface Tool {
   state: "started" | "ended";
 }
 
+/** A turn that was admitted, and the incarnation that it is held to. */
+export interface Turn {
+  turn: number;
+  incarnation: number | null;
+}
+
+/** The holder is about to deliver a prompt, to what runs inside the workspace under this mark. */
+export interface TurnAdmitted {
+  turn: number;
+  fence: number;
+  workspace_id: string | null;
+  incarnation: number | null;
+  admitted_at: string;
+}
+
+/** An answer came and was taken. */
+export interface TurnCompleted {
+  turn: number;
+  completed_at: string;
+}
+
+/** The harness was restarted while the turn was busy or its answer unread: it ends, and nothing faults. */
+export interface TurnCut {
+  turn: number;
+  reason: string;
+  cites: string[];
+  cut_at: string;
+}
+
+/** No answer will come: the holder says so, the harness was restarted, or it was not delivered in its window. */
+export interface TurnFailed {
+  turn: number;
+  code: string;
+  message: string | null;
+  by: "holder" | "restart" | "window";
+  cites: string[];
+  failed_at: string;
+}
+
+/** The first is the delivery: from then on a restart ends the turn. ``incarnation`` is its mark from now on. */
+export interface TurnMoved {
+  turn: number;
+  state: "waiting" | "busy" | "answer_unread";
+  incarnation: number | null;
+  moved_at: string;
+}
+
+/** Something that the holder has to know about the turn was said, once for each kind. */
+export interface TurnNoticed {
+  turn: number;
+  kind: "conversation_new" | "memory_limit";
+  noticed_at: string;
+}
+
+/** How a turn is. */
+export interface TurnShown {
+  turn: number;
+  state: "admitted" | "waiting" | "busy" | "answer_unread" | "completed" | "failed" | "cut";
+  incarnation: number | null;
+  code: string | null;
+  message: string | null;
+}
+
+/** A workspace of which nobody knows whether it is there: since when, and for how long while the service was up. */
+export interface Unknown {
+  workspace_id: string;
+  run_id: string;
+  scope: string | null;
+  cause: "watch_dropped" | "observer_gone" | "holder_gone" | "boot";
+  since: string;
+  age_s: number;
+}
+
 export interface ValidationError {
   loc: Array<string | number>;
   msg: string;
@@ -1426,6 +1785,13 @@ export interface Version {
   journal: string;
 }
 
+/** What the making of the body waits for, without a limit. */
+export interface Waiting {
+  on: "node" | "quota";
+  message: string | null;
+  since: string;
+}
+
 /** Who the caller is taken for; null ids mean any of the tenant. */
 export interface Whoami {
   principal: string;
@@ -1438,7 +1804,7 @@ export interface Whoami {
 /** Why a run is as it is, with the facts that led to it, and what would happen next. */
 export interface Why {
   state: "queued" | "reserved" | "running" | "waiting_input" | "waiting_peer" | "waiting_takeover" | "waiting_verdict" | "paused" | "succeeded" | "failed" | "cancelled" | "aborted" | "lost";
-  because: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | RunTimeoutAcknowledgedV1 | RunReassignedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1 | PresenceLeaderConnectedV1 | PresenceLeaderDisconnectedV1 | PresenceLeaderVanishedV1 | PresenceLeaderReturnedV1 | PresenceReseededV1 | PresenceLeaderGoneV1>;
+  because: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | RunTimeoutAcknowledgedV1 | RunReassignedV1 | RunTurnAdmittedV1 | RunTurnMovedV1 | RunTurnCompletedV1 | RunTurnFailedV1 | RunTurnCutV1 | RunTurnNoticedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1 | PresenceLeaderConnectedV1 | PresenceLeaderDisconnectedV1 | PresenceLeaderVanishedV1 | PresenceLeaderReturnedV1 | PresenceReseededV1 | PresenceLeaderGoneV1 | WorkspacePlacedV1 | WorkspaceWaitingV1 | WorkspaceProvisioningV1 | WorkspaceAttachedV1 | WorkspaceHarnessRestartedV1 | WorkspaceContinuityUnknownV1 | WorkspaceContinuityRestoredV1 | WorkspaceLostV1 | WorkspaceProvisionFaultedV1 | WorkspaceReleasedV1 | WorkspaceReapedV1 | WorkspaceDestroyedV1>;
   evidence: { [key: string]: Json };
   fence: number;
   clocks: RunningClock[];
@@ -1602,4 +1968,250 @@ export interface WorkerTimeout {
   worker: string | null;
   marks: { [key: string]: Json };
   cites: string[];
+}
+
+/** What a run stands on; ``teardown`` says that there may be a body which is to be destroyed. */
+export interface Workspace {
+  workspace_id: string;
+  provider: "external" | "directory" | "process" | "kubernetes";
+  scope: string | null;
+  phase: "placing" | "provisioning" | "attaching" | "running" | "teardown" | "destroyed" | "lost" | "provision_failed";
+  identity: string | null;
+  incarnation: number;
+  lost: Lost | null;
+  fault: Fault | null;
+  waiting: Waiting | null;
+  unknown_since: string | null;
+  teardown: boolean;
+  destroyed_at: string | null;
+  run_id: string;
+  spec: Json;
+  details: { [key: string]: string };
+  unknown_cause: "watch_dropped" | "observer_gone" | "holder_gone" | "boot" | null;
+  harness: Harness | null;
+  placed_at: string;
+  attached_at: string | null;
+  last_asserted_at: string | null;
+  to_assert: boolean;
+  position: number;
+}
+
+/** The run stands on this body, and on no other for the workspace's whole life. */
+export interface WorkspaceAttached {
+  identity: string;
+  incarnation: number;
+  details: { [key: string]: string };
+  version: string | null;
+  attached_at: string;
+}
+
+/** `workspace.attached.v1`: The run stands on this body, and on no other for the workspace's whole life. */
+export interface WorkspaceAttachedV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.attached.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspaceAttached;
+}
+
+/** `workspace.continuity_restored.v1`: The body is seen again, and is still the one that was attached to. */
+export interface WorkspaceContinuityRestoredV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.continuity_restored.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: ContinuityRestored;
+}
+
+/** `workspace.continuity_unknown.v1`: Nobody sees the body. This is never a loss. */
+export interface WorkspaceContinuityUnknownV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.continuity_unknown.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: ContinuityUnknown;
+}
+
+/** There is no body any more. */
+export interface WorkspaceDestroyed {
+  cause: string;
+  destroyed_at: string;
+}
+
+/** `workspace.destroyed.v1`: There is no body any more. */
+export interface WorkspaceDestroyedV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.destroyed.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspaceDestroyed;
+}
+
+/** `workspace.harness_restarted.v1`: What runs inside was started again, for the ``incarnation``-th time; how its last life ended, if it was seen. */
+export interface WorkspaceHarnessRestartedV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.harness_restarted.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: HarnessRestarted;
+}
+
+/** The attached body is gone, has ended or was replaced: told once. ``pending``: it carries an exit, and the holder under ``fence`` has a live lease; its close decides, or its lease's end. */
+export interface WorkspaceLost {
+  identity: string;
+  reason: "PodDeleted" | "Evicted" | "Terminated" | "PodFailed" | "PodSucceeded" | "NodeLost" | "Deleted" | "DirectoryDeleted" | "DirectoryReplaced" | "ProcessExited";
+  message: string | null;
+  exit: RecordedExitSeen | null;
+  incarnation: number;
+  fence: number;
+  pending: boolean;
+  version: string | null;
+  lost_at: string;
+}
+
+/** `workspace.lost.v1`: The attached body is gone, has ended or was replaced: told once. ``pending``: it carries an exit, and the holder under ``fence`` has a live lease; its close decides, or its lease's end. */
+export interface WorkspaceLostV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.lost.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspaceLost;
+}
+
+/** A page of workspaces, in the order in which they were placed. */
+export interface WorkspacePage {
+  items: Workspace[];
+  next_cursor: string | null;
+  position: number;
+}
+
+/** A run is to stand on this; the body may not exist yet. */
+export interface WorkspacePlaced {
+  workspace_id: string;
+  run_id: string;
+  tenant: string;
+  provider: "external" | "directory" | "process" | "kubernetes";
+  scope: string | null;
+  spec: Json;
+  fence: number;
+  worker: string;
+  placed_at: string;
+}
+
+/** `workspace.placed.v1`: A run is to stand on this; the body may not exist yet. */
+export interface WorkspacePlacedV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.placed.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspacePlaced;
+}
+
+/** `workspace.provision_faulted.v1`: The body ended, or its budget ran out, before anybody attached to it. */
+export interface WorkspaceProvisionFaultedV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.provision_faulted.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: ProvisionFaulted;
+}
+
+/** The body is being made; with an identity it exists, and what is inside has yet to answer. */
+export interface WorkspaceProvisioning {
+  identity: string | null;
+  since: string;
+}
+
+/** `workspace.provisioning.v1`: The body is being made; with an identity it exists, and what is inside has yet to answer. */
+export interface WorkspaceProvisioningV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.provisioning.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspaceProvisioning;
+}
+
+/** Nobody asserted it for ``idle_s``: the body is to be destroyed. */
+export interface WorkspaceReaped {
+  last_asserted_at: string;
+  idle_s: number;
+  reaped_at: string;
+}
+
+/** `workspace.reaped.v1`: Nobody asserted it for ``idle_s``: the body is to be destroyed. */
+export interface WorkspaceReapedV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.reaped.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspaceReaped;
+}
+
+/** Its run needs it no more: the body is to be destroyed, or explicitly kept. */
+export interface WorkspaceReleased {
+  keep: boolean;
+  by: string;
+  cause: string;
+  released_at: string;
+}
+
+/** `workspace.released.v1`: Its run needs it no more: the body is to be destroyed, or explicitly kept. */
+export interface WorkspaceReleasedV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.released.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspaceReleased;
+}
+
+/** There is no room for the body yet; it waits without a deadline. */
+export interface WorkspaceWaiting {
+  on: "node" | "quota";
+  message: string | null;
+  since: string;
+}
+
+/** `workspace.waiting.v1`: There is no room for the body yet; it waits without a deadline. */
+export interface WorkspaceWaitingV1 {
+  position: number;
+  fact_id: string;
+  topic: "workspace.waiting.v1";
+  stream: string;
+  recorded_at: string;
+  causation_id: string | null;
+  principal: string | null;
+  data: WorkspaceWaiting;
 }

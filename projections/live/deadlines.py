@@ -8,27 +8,17 @@ too early. Whatever ends the occasion forgets it, so that nothing is left of wha
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from domain.values import Value
 
 Kind = Literal[
-    "leader", "session", "quiet", "total", "slice", "reservation", "lease", "cancel", "grant", "worker", "quarantine"
-]
-KINDS: tuple[Kind, ...] = (
-    "leader",
-    "session",
-    "quiet",
-    "total",
-    "slice",
-    "reservation",
-    "lease",
-    "cancel",
-    "grant",
-    "worker",
-    "quarantine",
-)
-"""In the order in which what falls due at one instant is taken: leader gone before take-over, slice before lease."""
+    "leader", "session", "observer", "provision", "quiet", "total", "slice", "reservation", "lease", "cancel", "turn",
+    "idle", "grant", "worker", "quarantine",
+]  # fmt: skip
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""In the order in which what falls due at one instant is taken: leader gone before whatever is about a workspace,
+that before take-over, slice before lease."""
 
 LEASE_KINDS: tuple[Kind, ...] = ("lease", "slice", "reservation")
 RUN_KINDS: tuple[Kind, ...] = (*LEASE_KINDS, "cancel", "quiet", "total")
@@ -38,14 +28,17 @@ SPARE = 64
 
 
 class Graces(Value, frozen=True, kw_only=True):
-    """How long somebody may be unheard, in seconds."""
+    """How long somebody may be unheard, or something may take, in seconds."""
 
     worker_gone_s: float = 60.0
     leader_grace_s: float = 60.0
+    provisioning_s: float = 120.0
+    idle_reap_s: float = 1800.0
+    admission_s: float = 90.0
 
 
 class Due(NamedTuple):
-    """Something that falls due: ``subject`` is a run or a worker, ``mark`` tells one occasion from the next."""
+    """Something that falls due: ``subject`` is a run, a worker or the like, ``mark`` tells its occasions apart."""
 
     mono: float
     rank: int

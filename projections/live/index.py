@@ -55,16 +55,20 @@ from domain.worker import (
     WorkerRegistered,
     WorkerReleased,
 )
+from domain.workspace_facts import WorkspaceLost
 from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
-from projections.live.cards import Card, Grant, QueueKey, WorkerKey, card_of
+from projections.live.cards import Card, Grant, WorkerKey, card_of
 from projections.live.clocks import WorkClocks
 from projections.live.deadlines import LEASE_KINDS, RUN_KINDS, Deadlines, Graces, Kind, due
 from projections.live.fleet import Fleet
+from projections.live.grounds import Grounds
 from projections.live.leaders import Leaders
 from projections.live.limits import Earmark, Limits
+from projections.live.places import Places
 from projections.live.ready import Ready
+from projections.live.turns import Admissions
 
 
 class Live:
@@ -76,12 +80,15 @@ class Live:
         self.ready = Ready(self.cards, self.limits)
         self.deadlines = Deadlines()
         self.bells = Bells()
+        self.places = Places(self.limits, self.ready, self.bells)
         self.reservations: dict[str, str] = {}
         """Reservation token to run id."""
         self.fleet = Fleet(self.limits, self.bells, self.deadlines, graces.worker_gone_s)
         self.workers = self.fleet.workers
         self.leaders = Leaders(graces.leader_grace_s, self.deadlines, evidence.presence)
         self.clocks = WorkClocks(evidence, self.remind)
+        self.grounds = Grounds(evidence.grounds, self.deadlines, graces)
+        self.admissions = Admissions(graces.admission_s, self.deadlines)
         self.doubtful: dict[tuple[str, ...], Earmark] = {}
         """Grants that storage could not tell the outcome of, by run and worker."""
         self.on_deadline: Callable[[], None] = lambda: None
@@ -105,12 +112,16 @@ class Live:
             self._run(name, fact, recorded, at)  # type: ignore[arg-type]
         elif kind == "lease":
             self._lease(name, fact, at)  # type: ignore[arg-type]
+        elif kind == "workspace":
+            self.grounds.fold(name, fact, recorded.position, at)  # type: ignore[arg-type]
+            if isinstance(fact, WorkspaceLost) and fact.pending:  # its holder is asked, and has its whole time
+                self._evidence.leases.lengthen(recorded.meta.correlation_id or "")
         elif kind in ("worker", "presence"):
             tenant, _, its_id = name.partition(":")
             fold = self._worker if kind == "worker" else self.leaders.fold
             fold((tenant, its_id), fact, at)  # type: ignore[arg-type]
         elif isinstance(fact, QueueConfigured):
-            self._queue(name.partition(":")[0], fact)
+            self.places.configure(name.partition(":")[0], fact)
 
     def rebase(self, now: Moment, late_s: float = 0.0) -> None:
         """The journal has been replayed: queue what is queued, and start every clock about others from now.
@@ -134,6 +145,8 @@ class Live:
             self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
             self._restart("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
         self.clocks.rebase(now, late_s)
+        self.grounds.rebase(now, late_s)
+        self.admissions.rebase(now)
         for worker in self.workers:
             self._evidence.saw_worker(worker, now)
             self.fleet.look_for(worker, now)
@@ -173,6 +186,7 @@ class Live:
         if card_or_none is not None:
             self.leaders.fold_run(card_or_none, fact, at)
             self.clocks.fold(card_or_none, fact, at)
+            self.admissions.fold(run_id, fact, at)
             self._change(card_or_none, fact, at)
 
     def _change(self, card: Card, fact: RunFact, at: Moment) -> None:
@@ -190,14 +204,14 @@ class Live:
                 card.cancel_s = (fact.settles_at - at.wall).total_seconds()
                 self.remind("cancel", at.mono + card.cancel_s, (card.run_id,), "")
             case RunSettled() | VerdictRendered():
-                self._end(card)
+                self._end(card, at)
             case _:
                 pass
 
     def _closed(self, card: Card, fact: RunClosed, at: Moment) -> None:
         card.failed_attempts = fact.failed_attempts
         if fact.state in ("succeeded", "failed"):
-            self._end(card)
+            self._end(card, at)
         elif fact.due_at is not None:
             self._offer(card, fact.due_at, at)
         else:  # also a late close, of a run that was queued again meanwhile
@@ -218,8 +232,9 @@ class Live:
         if self.ready.offer(card, due_at, at.wall):
             self.bells.ring(card.queue, card.labels)
 
-    def _end(self, card: Card) -> None:
+    def _end(self, card: Card, at: Moment) -> None:
         self._withdraw(card)
+        self.grounds.run_ended(card.run_id, at)
         self.leaders.lets_go(card.leader, card.run_id)
         self.clocks.forget(card.run_id)
         del self.cards[card.run_id]
@@ -286,28 +301,15 @@ class Live:
         self._evidence.leases.drop(run_id)
         for kind in LEASE_KINDS:
             self.deadlines.forget(kind, (run_id,))
-        self._free(run_id)
+        self._evidence.forget_turns(run_id)
+        self.grounds.lease_ended(run_id)
+        if not self._replaying:
+            for scope in self.grounds.watched_by(run_id, self.limits.holding(run_id)):
+                self.remind("observer", at.mono, scope, run_id)
+        self.places.free(run_id)
         card = self.cards.get(run_id)
         if requeue and card is not None:
             self._offer(card, card.due_at, at)
-
-    def _free(self, run_id: str) -> None:
-        """A lease, or the attempt to grant one, is over: others may have its place."""
-        holding = self.limits.give(run_id)
-        if holding is None:
-            return
-        self.bells.ring_worker(holding.worker)
-        for card in [] if holding.key is None else self.ready.key_freed(holding.key):
-            self.bells.ring(card.queue, card.labels)
-        if self.limits.tenant_max is not None:
-            for queue in self.ready.queues(holding.queue[0]):
-                self._ring_lanes((holding.queue[0], queue))
-        elif self.limits.of_queue(holding.queue)[0] is not None:
-            self._ring_lanes(holding.queue)
-
-    def _ring_lanes(self, queue: QueueKey) -> None:
-        for labels in self.ready.lanes(queue):
-            self.bells.ring(queue, labels)
 
     def earmark(self, card: Card, worker: WorkerKey) -> Earmark:
         """A grant is on the way into the journal: the run is out of its queue, and counts in every limit."""
@@ -320,7 +322,7 @@ class Live:
             self.limits.unlend(earmark.run_id, earmark.worker)
             self.bells.ring_worker(earmark.worker)
         elif isinstance(lease, Vacant) and self.limits.holding(earmark.run_id) is earmark.holding:
-            self._free(earmark.run_id)
+            self.places.free(earmark.run_id)
             card = self.cards.get(earmark.run_id)
             if card is not None and isinstance(run, Run) and isinstance(run.phase, Queued):
                 self._offer(card, run.phase.due_at, now)
@@ -331,7 +333,7 @@ class Live:
         if earmark.holding is None:
             self.limits.unlend(earmark.run_id, earmark.worker)
         elif self.limits.holding(earmark.run_id) is earmark.holding:
-            self._free(earmark.run_id)
+            self.places.free(earmark.run_id)
 
     def doubt(self, earmark: Earmark, mono: float) -> None:
         """Storage cannot tell the outcome of this grant: ask again at that moment."""
@@ -376,23 +378,16 @@ class Live:
         if card is not None:
             self.fleet.note_grant((card.queue[0], fact.worker), run_id, fact)
 
-    def _queue(self, tenant: str, fact: QueueConfigured) -> None:
-        self.limits.configure(tenant, fact)
-        queue = (tenant, fact.queue)
-        for card in self.ready.release_keys(queue):
-            self.bells.ring(queue, card.labels)
-        self._ring_lanes(queue)
-
     def _shorten(self, worker: WorkerKey, deadline: float) -> None:
         """The worker's last stream was closed by its side: its leases end by then unless it is heard again.
 
-        A lease whose loss would spend the run's last attempt keeps its ttl.
+        A lease whose loss would spend the run's last attempt, or decide a loss of its ground, keeps its ttl.
         """
         if self._replaying:
             return
         for run_id in self.limits.held_by(worker):
             card, held, holding = self.cards.get(run_id), self._held.get(run_id), self.limits.holding(run_id)
-            its_own = held is not None and holding is not None and holding.worker == worker
+            its_own = holding is not None and holding.worker == worker and not self.grounds.undecided(run_id)
             if its_own and held is not None and card is not None and card.failed_attempts + 1 < card.max_attempts:
                 self._evidence.leases.shorten(run_id, deadline)
                 self.remind("lease", deadline, (run_id,), str(held.fence))

@@ -60,6 +60,7 @@ async def test_the_steps_of_the_boot_come_in_their_order(data_dir: Path) -> None
         "replaying the journal",
         "giving every lease its full ttl",
         "counting every absence from now",
+        "taking workspaces for unknown",
         "opening the read models",
         "accepting",
         "starting the sweeps",
@@ -115,7 +116,7 @@ async def test_a_failure_that_nobody_foresaw_is_kept_in_health_and_tells_the_cal
 async def test_the_loops_say_how_they_are(service: Service) -> None:
     loops = (await service.ok("GET", "/healthz"))["loops"]
 
-    assert {"presence", "process_manager", "projections"} == set(loops)
+    assert {"observers", "presence", "process_manager", "projections"} == set(loops)
     assert 0 == loops["projections"]["lag"]
 
 

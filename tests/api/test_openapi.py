@@ -42,7 +42,7 @@ def test_only_public_operations_need_no_key(spec: dict[str, Any]) -> None:
 
 
 def test_every_command_takes_an_idempotency_key_and_every_read_a_position(spec: dict[str, Any]) -> None:
-    reads = {"/v1/runs", "/v1/runs/{run_id}"} | {
+    reads = {"/v1/runs", "/v1/runs/{run_id}", "/v1/workspaces", "/v1/workspaces/{workspace_id}"} | {
         f"/v1/runs/{{run_id}}/{what}" for what in ("facts", "output", "effects", "why")
     }
     for route, operation in _operations(spec):

@@ -12,6 +12,7 @@ from tests.api.service import Service
 ROLES = ("leader", "worker", "reader", "operator", "admin")
 NAMES = {"run_id": "no-run", "worker_id": "no-worker", "queue": "q", "key": "k", "token": "t", "key_id": "nokeyhas"}
 NAMES |= {"leader_id": "no%20leader", "session_id": "no-session", "fact_id": "no-fact"}
+NAMES |= {"workspace_id": "no-workspace", "observer_id": "no%20observer", "turn": "1"}
 ASKED = sorted(route for route in TABLE if not route.startswith("WS "))
 
 

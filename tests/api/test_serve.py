@@ -341,6 +341,14 @@ def test_every_setting_is_listed_for_people_and_programs(jackline_script: Path, 
     assert all(name in table for name in listed)
 
 
+def test_settings_on_80_columns_are_told_without_breaking_a_word(jackline_script: Path, data_dir: Path) -> None:
+    command = [str(jackline_script), "config", "--data-dir", str(data_dir)]
+    told = subprocess.check_output(command, text=True, env={**os.environ, "COLUMNS": "80"}).splitlines()
+
+    assert "JACKLINE_PORT = 8321  (default; between 0 and 65535)" in [line.rstrip() for line in told]
+    assert "    port to listen on; 0 takes a free one" in [line.rstrip() for line in told]
+
+
 def test_read_models_are_listed_rebuilt_and_verified(serve: Any, jackline_script: Path) -> None:
     process = serve()
     with process.ready() as http:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROOMS = ("domain", "journal", "projections", "evidence", "commands", "policies", "api")
+ROOMS = ("domain", "journal", "projections", "evidence", "commands", "policies", "api", "watchers")
 CLIENT = "client/jackline"
 PRODUCTION = (*ROOMS, CLIENT)
 EVERYTHING = (*PRODUCTION, "simulation", "benchmarks", "tools", "tests")

@@ -42,6 +42,13 @@ def test_no_production_code_knows_what_proves_or_measures_it() -> None:
     assert [] == knowing
 
 
+def test_a_watcher_knows_the_service_over_http_only() -> None:
+    inside = {*ROOMS, "fastapi", "starlette"} - {"watchers"}
+    knowing = [f"{path}: {name}" for path, name in _imports("watchers") if name in inside]
+
+    assert [] == knowing
+
+
 def test_the_client_knows_the_service_over_http_only() -> None:
     knowing = [f"{path}: {name}" for path, name in _imports(CLIENT) if name in {*ROOMS, "fastapi", "msgspec"}]
 
@@ -65,7 +72,9 @@ def test_every_room_is_in_the_contract_of_the_arrows() -> None:
     ],
 )
 def test_whatever_is_imported_is_declared(project: str, folders: tuple[str, ...]) -> None:
-    needs = tomllib.loads((ROOT / project).read_text())["project"]["dependencies"]
+    metadata = tomllib.loads((ROOT / project).read_text())["project"]
+    extras = metadata.get("optional-dependencies", {}).values()
+    needs = [*metadata["dependencies"], *(line for extra in extras for line in extra)]
     declared = {canonicalize_name(Requirement(line).name) for line in needs}
     providers = importlib.metadata.packages_distributions()
     foreign = {name for _, name in _imports(*folders)} - sys.stdlib_module_names - {*ROOMS, "jackline"}

@@ -330,3 +330,24 @@ def begun(shared: Service, script: str) -> "subprocess.Popen[str]":
     environment = bare_environment() | {"JACKLINE_DATA_DIR": str(shared.data_dir)}
     command = [str(shared.script), "run", "--", "sh", "-c", script]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_what_a_run_stands_on_is_listed_shown_and_released(client: Client, hand: WorkerProcess, say: Say) -> None:
+    run = client.wait(client.submit({"command": ["true"]}).run_id, 20)
+    workspace_id = run.workspaces[0].workspace_id
+    listed = json.loads(say("workspaces", "--run", run.run_id, "--json").stdout)
+    shown = json.loads(say("workspaces", "show", workspace_id, "--json").stdout)
+
+    assert [workspace_id] == [one["workspace_id"] for one in listed["items"]]
+    assert ("running", "directory", run.run_id) == (shown["phase"], shown["provider"], shown["run_id"])
+    assert workspace_id in say("workspaces").stdout
+    assert workspace_id in say("show", run.run_id).stdout
+    assert f"stands on  {workspace_id}, directory, running" in say("why", run.run_id).stdout
+    assert "teardown" in say("workspaces", "release", workspace_id).stdout
+
+
+def test_a_workspace_that_is_not_known_is_told_as_not_found(say: Say) -> None:
+    said = say("workspaces", "show", "nonesuch")
+
+    assert 5 == said.returncode
+    assert "workspace_unknown" in said.stderr

@@ -1,5 +1,7 @@
 """From exit evidence to what is told: evidence, not verdicts."""
 
+from dataclasses import replace
+
 import pytest
 
 from jackline.worker.endings import Circumstances, Ending, Exit, ending, no_command
@@ -39,6 +41,20 @@ def test_a_signal_is_named() -> None:
 
 
 @pytest.mark.origin("A4")
+@pytest.mark.origin("C36")
+@pytest.mark.parametrize(("exit_", "how"), [(Exit(signal=9), ("signal", 9)), (Exit(exit_code=137), ("exit_code", 137))])
+def test_a_kill_for_want_of_memory_is_called_by_its_name(exit_: Exit, how: tuple[str, int]) -> None:
+    told = ending(replace(exit_, memory_limit=True), Circumstances()).body["error"]
+
+    assert ("memory_limit", how[1]) == (told["code"], told[how[0]])
+    assert told["message"].startswith("memory limit")
+
+
+def test_what_the_keeper_says_of_memory_is_read() -> None:
+    assert Exit(signal=9, memory_limit=True) == Exit.of({"exit_code": None, "signal": 9, "memory_limit": True})
+    assert not Exit.of({"signal": 9}).memory_limit
+
+
 def test_neither_code_nor_signal_is_said_and_not_guessed() -> None:
     told = ending(Exit.of(None), Circumstances())
 

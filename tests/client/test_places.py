@@ -42,26 +42,14 @@ def test_a_place_in_which_nothing_can_be_kept_is_refused_with_its_path(tmp_path:
 def test_a_run_id_that_leads_out_of_the_place_is_refused(tmp_path: Path, run_id: str) -> None:
     home = Home(tmp_path)
     with pytest.raises(UnsafeName):
-        home.run_dir(run_id)
-    with pytest.raises(UnsafeName):
         home.attempt(LeaseRef(run_id, 1))
 
 
 def test_everything_is_for_the_workers_own_user_alone(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    kept = [home.path, home.run_dir("r"), home.attempt(LeaseRef("r", 1)).path, home.command_line()]
+    kept = [home.path, home.attempt(LeaseRef("r", 1)).path, home.command_line()]
 
     assert {0o700} == {stat.S_IMODE(path.stat().st_mode) for path in kept}
-
-
-def test_the_newest_directories_are_kept_and_those_of_running_attempts_always(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    for age, name in enumerate(["newest", "new", "old", "running"]):
-        os.utime(home.run_dir(name), (1000 - age, 1000 - age))
-    home.attempt(LeaseRef("running", 3))
-    home.prune(kept=2)
-
-    assert {"newest", "new", "running"} == {path.name for path in (tmp_path / "runs").iterdir()}
 
 
 def test_an_attempt_that_was_granted_anew_by_a_restored_service_starts_from_nothing(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from jackline.cli import explain, show
+from jackline.cli import explain, grounds, show
 from jackline.models import Fact, Run, Why
+from jackline.workspaces.models import Workspace, WorkspaceLoss
 
 AT = datetime(2030, 11, 29, 20, 19, 5, tzinfo=UTC)
 RUN_ID = "01a228f6166d74e48b59c005564e4265"
@@ -76,3 +77,43 @@ def test_what_was_heard_of_a_worker_is_told_in_words() -> None:
     working = {"last_activity_at": AT.isoformat(), "quiet_since": AT.isoformat()}
     assert ["last sign of work 1.0 s ago"] == explain.heard(working, AT + timedelta(seconds=1))
     assert "last heard 2 min ago" == explain.heard(evidence, AT + timedelta(seconds=150))[0]
+
+
+LOST = WorkspaceLoss("DirectoryReplaced", "a symbolic link is in its place")
+
+
+def test_workspaces_on_80_columns_keep_their_ids_their_phase_and_why_they_ended(terminal: io.StringIO) -> None:
+    unknown = Workspace(OTHER_ID, "running", "directory", None, RUN_ID, unknown_since=AT - timedelta(seconds=90))
+    lost = Workspace(RUN_ID, "lost", "directory", None, RUN_ID, lost=LOST, placed_at=AT - timedelta(days=2))
+    grounds.listing([unknown, lost], AT)
+    head, first, second = lines(terminal)
+
+    assert ["workspace", "phase", "age", "unknown", "for", "reason"] == head.split()
+    assert [OTHER_ID, "running", "1", "min"] == first.split()
+    assert [RUN_ID, "lost", "2", "d", "DirectoryReplaced"] == second.split()
+
+
+def test_a_body_that_is_still_to_be_destroyed_is_told_beside_its_phase(terminal: io.StringIO) -> None:
+    show.put(grounds.phase_of(Workspace(RUN_ID, "lost", lost=LOST, teardown=True)))
+
+    assert ["lost, to be destroyed"] == lines(terminal)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"), (86400, "1 d")]
+)
+def test_an_age_is_told_in_its_largest_whole_unit(seconds: int, told: str) -> None:
+    assert told == grounds.age(AT, AT + timedelta(seconds=seconds))
+
+
+def test_a_run_shows_what_it_stands_on(terminal: io.StringIO) -> None:
+    show.one_run(Run(RUN_ID, "q", "lost", workspaces=[Workspace(OTHER_ID, "lost", "directory", lost=LOST)]))
+
+    assert any(f"{OTHER_ID}  directory, lost (DirectoryReplaced)" in line for line in lines(terminal))
+
+
+def test_why_says_what_the_run_stands_on_and_for_how_long_nobody_has_seen_it(terminal: io.StringIO) -> None:
+    ground = {"workspace_id": OTHER_ID, "provider": "directory", "phase": "running", "unknown_age_s": 12.3}
+    explain.why(RUN_ID, Why("running", workspaces=[ground]), AT)
+
+    assert f"stands on  {OTHER_ID}, directory, running, unknown for 12 s" in " ".join(lines(terminal))

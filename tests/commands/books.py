@@ -30,11 +30,24 @@ def books(desk: Desk) -> dict[str, Any]:
         "reminders": sorted((due.kind, due.subject, due.mark) for due in live.deadlines.all() if due.kind not in COOL),
         "marks": {run_id: mark.fence for run_id, mark in sorted(desk.evidence.leases._marks.items())},
         "seen": sorted(desk.evidence._seen),
+        "grounds": {each: _ground(card) for each, card in live.grounds.cards.items()},
+        "stood_on": {run_id: (live.grounds.of_run(run_id), live.grounds.ever_of(run_id)) for run_id in live.cards},
+        "to_destroy": [card.workspace_id for card in live.grounds.all_to_destroy()],
+        "unknown": sorted(card.workspace_id for card in live.grounds.unknown()),
+        "undelivered": {run_id: sorted(live.admissions.of_run(run_id)) for run_id in live.cards},
     }
 
 
 def _card(card: Any) -> tuple[Any, ...]:
     return (card.queue, card.labels, card.rank, card.key, card.ready, card.failed_attempts, card.max_attempts)
+
+
+def _ground(card: Any) -> tuple[Any, ...]:
+    """A workspace without its moments; whether a clock of it runs is among the reminders."""
+    return (
+        card.run_id, card.worker, card.provider, card.scope, card.order, card.phase, card.teardown, card.kept,
+        card.undecided, card.unknown_since, card.unknown_cause, card.provisioning_from is None,
+    )  # fmt: skip
 
 
 def _queued(desk: Desk) -> list[str]:
@@ -74,6 +87,8 @@ def leftovers(desk: Desk) -> dict[str, int]:
         "locks": len(desk.journal._locks),
         "queued": desk.journal.queued,
         "unfinished": len(desk.unfinished),
+        "admissions": len(live.admissions),
+        **{f"grounds by {name}": size for name, size in live.grounds.sizes().items()},
         **{f"evidence of {name}": size for name, size in desk.evidence.sizes().items()},
     }
     return {name: size for name, size in sizes.items() if size}

@@ -2,7 +2,8 @@
 
     given(submitted(), granted("ada")).when(close(), at=5).then(RunClosed, LeaseReleased).now_it_is("succeeded")
 
-`given` folds facts of all three streams of one run, in the order in which they were recorded. `when` decides one
+`given` folds facts of all streams of one run, in the order in which they were recorded; a workspace's facts are w1's
+unless `on` says whose. `when` decides one
 command at a number of seconds after noon. `then` names every fact that follows, in order, by its kind or by its
 value; `then_nothing` and `then_refused` are the two other answers. What follows can be told on: the outcome is itself
 a `given` for the next command.
@@ -13,11 +14,11 @@ The evidence mark of a lease is made by its grant (or bind), as the service does
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from domain import effects, lease, run
+from domain import effects, lease, run, workspace
 from domain.decider import fold
 from domain.lease import FenceBumped, LeaseBound, LeaseMark
 from domain.refusal import Refusal
@@ -25,13 +26,24 @@ from domain.run import Run
 from domain.run_facts import RunFact, State
 from domain.standing import Remains, RunDraft, Standing, effects_stream, lease_stream
 from domain.values import NULL, Fact, Json, Moment, to_json
+from domain.workspace import UNPLACED, Unplaced, Workspace, workspace_stream
+from domain.workspace_facts import WorkspaceFact
 from simulation.laws import check_decision
 
 NOON = Moment(datetime(2026, 1, 1, 12, tzinfo=UTC), 1_000.0)
 RUN = "r1"
+GROUND = "w1"
+
+
+class On(NamedTuple):
+    """A fact of a workspace, and of which."""
+
+    workspace_id: str
+    fact: Fact
+
 
 Decide = Callable[[Standing, Remains, Moment], RunDraft]
-Told = Fact | Iterable["Told"]
+Told = Fact | On | Iterable["Told"]
 R = TypeVar("R", bound=Refusal)
 F = TypeVar("F", bound=Fact)
 
@@ -57,6 +69,10 @@ class Given:
     def run(self) -> Run:
         """The run, which must have been submitted."""
         return self.standing.known
+
+    def ground(self, workspace_id: str = GROUND) -> Workspace:
+        """A workspace of the run, which must have been placed."""
+        return self.standing.workspace(workspace_id)
 
     def having(self, remains: Remains) -> "Given":
         """The same, with these output lengths and this partial in the registers."""
@@ -125,11 +141,25 @@ class Outcome:
         return [fact for _, fact in self._draft.entries]
 
     @property
+    def entries(self) -> list[tuple[str, Fact]]:
+        """The facts that follow, each with its stream; a refusal is raised."""
+        _ = self.facts
+        assert self._draft is not None
+        return self._draft.entries
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """What the decision is guarded by."""
+        _ = self.facts
+        assert self._draft is not None
+        return self._draft.versions
+
+    @property
     def after(self) -> Given:
         """How the run stands after these facts."""
-        facts = self.facts
+        _ = self.facts
         assert self._draft is not None
-        standing = told(self._before.standing, facts)
+        standing = told(self._before.standing, [_on(stream, fact) for stream, fact in self._draft.entries])
         check_decision(self._before.standing, self._draft.entries, standing)
         return Given(standing, self._before.remains)
 
@@ -166,18 +196,41 @@ def given(*facts: Told) -> Given:
     return Given(told(nothing, _flat(facts)))
 
 
-def told(standing: Standing, facts: Iterable[Fact]) -> Standing:
+def told(standing: Standing, facts: Iterable[Fact | On]) -> Standing:
     """The same after these facts, each folded into the stream that it belongs to."""
-    facts = list(facts)
+    named = list(facts)
+    bare = [fact.fact if isinstance(fact, On) else fact for fact in named]
     return msgspec.structs.replace(
         standing,
-        run=fold(run.evolve, standing.run, [fact for fact in facts if isinstance(fact, RunFact)]),
-        lease=fold(lease.evolve, standing.lease, [fact for fact in facts if isinstance(fact, lease.LeaseFact)]),
-        effects=fold(
-            effects.evolve, standing.effects, [fact for fact in facts if isinstance(fact, effects.EffectFact)]
-        ),
-        mark=_mark(standing.mark, facts),
+        run=fold(run.evolve, standing.run, [fact for fact in bare if isinstance(fact, RunFact)]),
+        lease=fold(lease.evolve, standing.lease, [fact for fact in bare if isinstance(fact, lease.LeaseFact)]),
+        effects=fold(effects.evolve, standing.effects, [fact for fact in bare if isinstance(fact, effects.EffectFact)]),
+        mark=_mark(standing.mark, bare),
+        workspaces=_grounds(standing.workspaces, named),
     )
+
+
+def _grounds(known: tuple[Workspace, ...], facts: Iterable[Fact | On]) -> tuple[Workspace, ...]:
+    grounds: dict[str, Workspace | Unplaced] = {each.workspace_id: each for each in known}
+    for each in facts:
+        workspace_id, fact = each if isinstance(each, On) else (GROUND, each)
+        if isinstance(fact, WorkspaceFact):
+            grounds[workspace_id] = workspace.evolve(grounds.get(workspace_id, UNPLACED), fact)
+    return tuple(ground for ground in grounds.values() if isinstance(ground, Workspace))
+
+
+def _on(stream: str, fact: Fact) -> Fact | On:
+    return On(stream.removeprefix("workspace-"), fact) if stream.startswith("workspace-") else fact
+
+
+def on(workspace_id: str, *facts: Told) -> list[On]:
+    """The facts of that workspace."""
+    return [On(workspace_id, each.fact if isinstance(each, On) else each) for each in _flat(facts)]
+
+
+def ground_citation(version: int, workspace_id: str = GROUND) -> str:
+    """The citation of the workspace's nth fact."""
+    return f"{workspace_stream(workspace_id)}@{version}"
 
 
 def lease_citation(version: int) -> str:
@@ -203,9 +256,9 @@ def _mark(mark: LeaseMark | None, facts: Iterable[Fact]) -> LeaseMark | None:
     return mark
 
 
-def _flat(facts: Iterable[Told]) -> Iterable[Fact]:
+def _flat(facts: Iterable[Told]) -> Iterable[Fact | On]:
     for fact in facts:
-        if isinstance(fact, Fact):
+        if isinstance(fact, Fact | On):
             yield fact
         else:
             yield from _flat(fact)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain import effects, lease, queue, run, worker
+from domain import effects, lease, queue, run, worker, workspace, workspace_facts
 from domain.decider import fold
 from domain.run import Absent, Run
 from domain.run_facts import RunFact, RunSubmitted
@@ -23,6 +23,7 @@ AGGREGATES: dict[str, tuple[Any, Any, Any]] = {
     "effects": (effects.evolve, effects.EMPTY, effects.EffectFact),
     "worker": (worker.evolve, worker.UNREGISTERED, worker.WorkerFact),
     "queue": (queue.evolve, queue.UNCONFIGURED, queue.QueueFact),
+    "workspace": (workspace.evolve, workspace.UNPLACED, workspace_facts.WorkspaceFact),
 }
 
 
@@ -35,6 +36,8 @@ def test_every_fact_is_accepted_after_any_others_and_counted(aggregate: str, dat
     facts = data.draw(st.lists(any_fact(union), max_size=8))
     if aggregate == "run":
         facts = [data.draw(any_struct(RunSubmitted)), *facts]
+    elif aggregate == "workspace":
+        facts = [data.draw(any_struct(workspace_facts.WorkspacePlaced)), *facts]
 
     state = fold(evolve, initial, facts)
 

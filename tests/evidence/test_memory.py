@@ -103,6 +103,16 @@ async def test_what_has_no_mark_is_neither_shortened_nor_extended() -> None:
     assert 0 == len(marks)
 
 
+async def test_a_holder_that_is_asked_something_has_its_whole_ttl_though_it_was_detached() -> None:
+    marks = granted()
+    whole = mark(marks).deadline
+    marks.shorten("r1", whole - 5)
+    marks.lengthen("r1")
+    marks.lengthen("r2")
+
+    assert (whole, False) == (mark(marks).deadline, mark(marks).detached)
+
+
 async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -> None:
     evidence = Evidence()
     evidence.leases.grant("r1", 1, 1010, NOON)
@@ -110,9 +120,16 @@ async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -
     evidence.saw_worker(("t", "w"), NOON)
     evidence.tool_started("r1", "t1", NOON)
     evidence.presence.arrive(("t", "ada"), "c1")
-    kept = {"leases": 1, "activity": 1, "tools": 1, "workers": 1, "connections": 1, "sessions": 0}
+    evidence.tell_turn("r1", 1)
+    evidence.grounds.asserted("ws1", NOON)
+    evidence.grounds.heard("ws1", "Evicted", None)
+    evidence.grounds.watched(("t", "s"), "r2", 1, NOON)
+    kept = {"leases": 1, "activity": 1, "tools": 1, "workers": 1, "connections": 1, "sessions": 0, "turns": 1}
+    kept |= {"asserted": 1, "words": 1, "observers": 1, "lists": 0}
     assert kept == evidence.sizes()
     evidence.presence.drop(("t", "ada"), "c1", 0.0)
+    evidence.grounds.forget("ws1")
+    evidence.grounds.unwatched(("t", "s"))
     evidence.forget_run("r1")
     evidence.forget_worker(("t", "w"))
 

@@ -213,6 +213,16 @@ def test_facts_of_one_correlation_are_read_across_streams(app: App) -> None:
     assert (3, 2, 0) == tuple(app.store.last_position(name) for name in ("x", "y", "z"))
 
 
+def test_the_streams_of_one_correlation_are_named_in_the_order_in_which_they_began(app: App) -> None:
+    for stream, correlation in (("b-1", "r1"), ("a-9", "r1"), ("b-2", "r2"), ("b-0", "r1"), ("b-3", None)):
+        append(app.store, deciding(stored(stream, 1, correlation=correlation)))
+    append(app.store, deciding(stored("b-1", 2, correlation="r1")))
+
+    assert ["b-1", "b-0"] == app.store.streams_of("r1", "b-", 10)
+    assert ["b-0"] == app.store.streams_of("r1", "b-", 1)
+    assert [] == app.store.streams_of("r3", "b-", 10)
+
+
 def test_a_stream_is_read_whole_and_by_version(app: App) -> None:
     append(app.store, deciding(stored("account-a", 1, 10)), deciding(stored("account-b", 1)))
     append(app.store, deciding(stored("account-a", 2, 20)))

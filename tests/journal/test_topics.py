@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from domain import effects, lease, presence, queue, run_facts, worker
+from domain import effects, lease, presence, queue, run_facts, worker, workspace_facts
 from domain.values import Fact
 from journal.mapper import DEFAULT_CODEC
 from journal.topics import FOLDS, TOPICS, aggregate_of, topic_of
@@ -15,7 +15,7 @@ from journal.upcast import UPCASTS
 from tests.journal.corpus_lines import DIGESTS, digest_of, stored_lines
 
 GOLDEN = Path(__file__).with_name("topics.txt")
-NAME = re.compile(r"(run|lease|effect|worker|queue|presence)\.[a-z]+(_[a-z]+)*\.v[1-9][0-9]*")
+NAME = re.compile(r"(run|lease|effect|worker|queue|presence|workspace)\.[a-z]+(_[a-z]+)*\.v[1-9][0-9]*")
 UNIONS: dict[str, Any] = {
     "run": run_facts.RunFact,
     "lease": lease.LeaseFact,
@@ -23,6 +23,7 @@ UNIONS: dict[str, Any] = {
     "worker": worker.WorkerFact,
     "queue": queue.QueueFact,
     "presence": presence.PresenceFact,
+    "workspace": workspace_facts.WorkspaceFact,
 }
 STREAM_OF = {"effect": "effects"}
 
@@ -69,6 +70,7 @@ def test_the_names_that_others_rely_on_are_what_they_were() -> None:
         "worker.registered.v1": worker.WorkerRegistered,
         "queue.configured.v1": queue.QueueConfigured,
         "presence.leader_gone.v1": presence.LeaderGone,
+        "workspace.lost.v1": workspace_facts.WorkspaceLost,
     }
 
     assert list(names) == [topic_of(fact_type) for fact_type in names.values()]
@@ -112,7 +114,7 @@ def test_the_fold_of_an_aggregate_accepts_every_stored_fact_of_it(aggregate: str
     facts = [
         DEFAULT_CODEC.decode(topic, line).data for topic, line in stored_lines() if aggregate == aggregate_of(topic)
     ]
-    submitted_first = sorted(facts, key=lambda fact: type(fact).__name__ != "RunSubmitted")
+    submitted_first = sorted(facts, key=lambda fact: type(fact).__name__ not in ("RunSubmitted", "WorkspacePlaced"))
 
     for version, fact in enumerate(submitted_first, start=1):
         state = fold.evolve(state, fact)

@@ -8,7 +8,9 @@ from jackline._async.holding import AsyncHolding
 from jackline._async.leading import AsyncLeading
 from jackline._async.operating import AsyncOperating
 from jackline._async.transport import AsyncTransport
+from jackline._async.turning import AsyncTurning
 from jackline._async.working import AsyncWorking
+from jackline._async.workspaces import AsyncWorkspaces
 from jackline.address import find
 from jackline.clock import SYSTEM, Clock
 from jackline.retrying import Retry
@@ -16,7 +18,7 @@ from jackline.retrying import Retry
 RETRY = Retry()
 
 
-class AsyncClient(AsyncLeading, AsyncHolding, AsyncWorking, AsyncOperating):
+class AsyncClient(AsyncLeading, AsyncHolding, AsyncTurning, AsyncWorking, AsyncOperating):
     """A client of one service; use it as a context manager, or close it.
 
     Without `url` and `key` it looks where the service leaves them: see `jackline.address`.
@@ -32,6 +34,7 @@ class AsyncClient(AsyncLeading, AsyncHolding, AsyncWorking, AsyncOperating):
         clock: Clock = SYSTEM,
     ) -> None:
         self.transport = AsyncTransport(find(url, key, data_dir), retry, clock)
+        self.workspaces = AsyncWorkspaces(self.transport)
 
     @property
     def url(self) -> str:

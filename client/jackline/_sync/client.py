@@ -8,7 +8,9 @@ from jackline._sync.holding import Holding
 from jackline._sync.leading import Leading
 from jackline._sync.operating import Operating
 from jackline._sync.transport import Transport
+from jackline._sync.turning import Turning
 from jackline._sync.working import Working
+from jackline._sync.workspaces import Workspaces
 from jackline.address import find
 from jackline.clock import SYSTEM, Clock
 from jackline.retrying import Retry
@@ -16,7 +18,7 @@ from jackline.retrying import Retry
 RETRY = Retry()
 
 
-class Client(Leading, Holding, Working, Operating):
+class Client(Leading, Holding, Turning, Working, Operating):
     """A client of one service; use it as a context manager, or close it.
 
     Without `url` and `key` it looks where the service leaves them: see `jackline.address`.
@@ -32,6 +34,7 @@ class Client(Leading, Holding, Working, Operating):
         clock: Clock = SYSTEM,
     ) -> None:
         self.transport = Transport(find(url, key, data_dir), retry, clock)
+        self.workspaces = Workspaces(self.transport)
 
     @property
     def url(self) -> str:

@@ -1,8 +1,8 @@
 """`why` for people: the screen that one opens first.
 
 The first line is the answer: the state, and for a run that did not succeed what went wrong, in words. Below are the
-facts that it follows from, wrapped rather than cut, what was last heard of the worker, the clocks that run, and what
-comes next. `--json` has all of it as the service says it.
+facts that it follows from, wrapped rather than cut, what was last heard of the worker, the clocks that run, what the
+run stands on, and what comes next. `--json` has all of it as the service says it.
 
 Units: seconds, and instants in local time. Failure: none; what is not there is not told.
 """
@@ -41,9 +41,17 @@ def why(run_id: str, answer: Why, now: datetime | None = None) -> None:
     evidence = answer.evidence if isinstance(answer.evidence, Mapping) else {}
     if told := heard(evidence, now or wall()):
         show.put(Text.assemble(("evidence  ", "bold"), ", ".join(told)))
+    _outlook(answer)
+
+
+def _outlook(answer: Why) -> None:
+    """The clocks that run, what the run stands on, and what comes next."""
     for clock in answer.clocks:
         times = f"since {show.moment(clock.since)}, due {show.moment(clock.due_at)}"
         show.put(Text.assemble((f"{show.safe(clock.name)}  ", "bold"), times))
+    for ground in answer.workspaces:
+        if isinstance(ground, Mapping):
+            show.put(Text.assemble(("stands on  ", "bold"), _ground(ground)))
     if answer.next:
         show.put(Text.assemble(("next  ", "bold"), show.safe(answer.next)))
 
@@ -70,6 +78,16 @@ def heard(evidence: Mapping[str, Any], now: datetime) -> list[str]:
         marks.discard("quiet_since")  # quiet since the last sign of work: said already
     told += [f"{name} {when}" for mark, name in MARKS if mark in marks and (when := _ago(evidence[mark], now))]
     return told
+
+
+def _ground(ground: Mapping[str, Any]) -> str:
+    """What the run stands on or stood on, and for how long nobody has seen it."""
+    ended = ground.get("lost") or ground.get("fault") or {}
+    reason = f" ({ended['reason']}: {ended.get('message') or 'nothing more is known'})" if ended else ""
+    age_s = ground.get("unknown_age_s")
+    unknown = f", unknown for {age_s:.0f} s" if isinstance(age_s, int | float) else ""
+    told = f"{ground.get('workspace_id')}, {ground.get('provider')}, {ground.get('phase')}{reason}{unknown}"
+    return show.safe(show.brief(told, VALUE_WIDTH))
 
 
 def _words(error: Any) -> str:

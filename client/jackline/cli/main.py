@@ -26,6 +26,7 @@ MODULES = {
     "work": ("work",),
     "inside": ("partial", "park", "effect", "progress"),
     "crew": ("leaders", "workers"),
+    "grounds": ("workspaces",),
     "admin": ("queues", "keys"),
     "diagnose": ("doctor",),
 }
@@ -34,6 +35,7 @@ SERVER_VERBS = {
     "config": "Every setting of the service: its value, unit, bound and source.",
     "projections": "List, rebuild and verify the read models.",
     "journal": "Verify the journal.",
+    "watch": "Observe workspaces on Kubernetes.",
 }
 HELP = "Supervise long-running runs: they survive the death of the worker that executes them."
 EPILOG = (

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jackline.models import Fact, Run
+from jackline.workspaces.models import Workspace
 
 COLOURS = {
     "succeeded": "green",
@@ -159,6 +160,15 @@ def runs(items: Sequence[Run]) -> None:
     table(names, rows, whole=True)
 
 
+def listing(columns: Sequence[str], rows: Iterable[Sequence[Any]], spared: Sequence[str]) -> None:
+    """A line for each row; on a terminal that is too narrow for all columns, those that can be spared are left out."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    kept = list(range(len(columns)))
+    if _wide(columns, cells) > out.width:
+        kept = [place for place in kept if columns[place] not in spared]
+    table([columns[place] for place in kept], [[row[place] for place in kept] for row in cells], whole=True)
+
+
 def _cell(value: Any) -> Text:
     return value if isinstance(value, Text) else Text(safe(str(value)))
 
@@ -194,8 +204,17 @@ def one_run(run: Run) -> None:
     told += [("answers", [{"question": one.question, "answer": one.answer} for one in run.answers])]
     told += [("payload", run.payload), ("partial", run.partial), ("result", run.result), ("error", run.error)]
     told += [("retry of", run.retry_of), ("leader", run.leader_id), ("policy", run.policy)]
+    told += [("stands on", one) for one in map(_ground, run.workspaces)]
     told += [("submitted", moment(run.submitted_at)), ("settled", moment(run.settled_at)), ("position", run.position)]
     fields(told)
+
+
+def _ground(one: Workspace) -> str:
+    """What a run stands on, on one line."""
+    unknown = f", unknown since {moment(one.unknown_since)}" if one.unknown_since else ""
+    reason = f" ({one.reason})" if one.reason else ""
+    gone = ", destroyed" if one.destroyed_at and one.phase != "destroyed" else ""
+    return f"{one.workspace_id}  {one.provider}, {one.phase}{reason}{unknown}{gone}"
 
 
 def fact_words(fact: Fact, width: int = 40) -> str:

@@ -1,7 +1,7 @@
 """Executing a run with a command: one attempt, from its files to the last word about it.
 
-The command runs under a keeper (see there) in a session of its own, in the run's directory, with a scrubbed
-environment. Three things go on at once until it has ended:
+The command runs under a keeper (see there) in a session of its own, in the directory that its run stands on (see
+`grounds`), with a scrubbed environment. Three things go on at once until it has ended:
 
 - its output is delivered in order, chunk by chunk, each until it is heard; what the service cannot take now stays in
   the spool on disk;
@@ -19,42 +19,26 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jackline._async.client import AsyncClient
-from jackline.errors import JacklineError
+from jackline.errors import FenceLost
 from jackline.models import Claim, Instruction, LeaseRef
 from jackline.worker import keeper
 from jackline.worker.endings import Circumstances, Ending, Exit, ending, no_command
 from jackline.worker.environment import MARK, environment
+from jackline.worker.grounds import Ground, GroundLost
 from jackline.worker.held import HeldLease, Loss
-from jackline.worker.log import Log
 from jackline.worker.persist import Heard, until_heard
-from jackline.worker.places import Attempt, Home
+from jackline.worker.places import Attempt
 from jackline.worker.processes import Identity, end_marked
 from jackline.worker.spool import Spool
+from jackline.worker.telling import Shop, tell
 
 LOOK_S = 0.05  # between two looks at the keeper, and at a spool that is being written
 IDLE_LOOK_S = 0.25  # between two looks at a spool to which nothing is added
 PARK_GRACE_S = 2.0  # how long a loss waits for the command line inside the run to say that it was a parking
 INSTRUCTED = {"cancel": "cancel", "stop": "cancel", "pause": "pause", "slice_ended": "slice"}
-
-
-@dataclass(frozen=True, slots=True)
-class Shop:
-    """What all executions of one worker share."""
-
-    client: AsyncClient
-    home: Home
-    log: Log
-    outer: Mapping[str, str]
-    command: tuple[str, ...] = ()
-    grace_s: float = 10.0
-    run_key: str | None = None
-    come_back_s: float | None = None
 
 
 class CommandExecution:
@@ -98,12 +82,17 @@ class CommandExecution:
     async def run(self) -> None:
         """Start or rejoin the command, see it through, and tell how it ended."""
         argv = None if self._claim is None else _command_of(self._claim, self._shop.command)
-        if self._claim is not None and (argv is None or self._asked is not None or self._lease.loss is not None):
+        try:
+            ground = await self._stand() if argv is not None else None
+        except Exception:
+            self._attempt.remove()
+            raise
+        if self._claim is not None and (argv is None or ground is None):
             await self._tell(Ending("hand-back") if argv else no_command())
             return
         try:
-            if self._claim is not None and argv is not None:
-                self._start(self._claim, argv)
+            if self._claim is not None and argv is not None and ground is not None:
+                self._start(self._claim, argv, ground)
             else:
                 self._keeper = Identity.of(self._attempt.load("keeper.json"))
                 self._sign()
@@ -123,9 +112,23 @@ class CommandExecution:
             await asyncio.sleep(LOOK_S)
         self._attempt.remove()
 
-    def _start(self, claim: Claim, argv: list[str]) -> None:
+    async def _stand(self) -> Ground | None:
+        """Where the command is to start; None when it is not to start at all."""
+        standing = asyncio.create_task(self._shop.grounds.stand(self._lease.ref))
+        while not standing.done() and self._asked is None and self._lease.loss is None:
+            await asyncio.wait([standing], timeout=LOOK_S)
+        if self._asked is not None or self._lease.loss is not None:
+            standing.cancel()
+            await asyncio.gather(standing, return_exceptions=True)
+            return None
+        try:
+            return standing.result()
+        except (GroundLost, FenceLost) as error:
+            self._shop.log("not_started", run_id=self.run_id, fence=self._lease.ref.fence, error=str(error))
+            return None
+
+    def _start(self, claim: Claim, argv: list[str], ground: Ground) -> None:
         shop, attempt = self._shop, self._attempt
-        run_dir = shop.home.run_dir(claim.run_id)
         variables = environment(shop.outer, claim, attempt, url=shop.client.url, command_line=shop.home.command_line())
         _write_private(
             attempt / "key", (shop.client.transport.address.key or "") if shop.run_key is None else shop.run_key
@@ -136,7 +139,8 @@ class CommandExecution:
         answers = [{"question": one.question, "answer": one.answer} for one in claim.answers]
         attempt.save("answers.json", answers)
         attempt.save("answer.json", answers[-1]["answer"] if answers else None)
-        cwd = run_dir / _cwd_of(claim)
+        variables["JACKLINE_WORKSPACE_ID"] = ground.workspace_id
+        cwd = ground.path / _cwd_of(claim)
         spec = {"command": argv, "cwd": str(cwd), "env": variables, "grace_s": shop.grace_s}
         attempt.save("spec.json", spec)
         self._write_trust()
@@ -316,45 +320,11 @@ class CommandExecution:
             self._attempt.save("ending.json", {"verb": last.verb, "body": last.body})
         if await tell(self._shop, self._lease, last):
             self._attempt.remove()
-            self._shop.home.prune()
+            if self._asked is not None or self._lease.loss is not None:
+                self._shop.grounds.sweep()
 
     async def _heard(self, what: str, say: Any) -> Heard:
         return await until_heard(what, say, self._lease, self._shop.client.transport.clock, self._shop.log)
-
-
-async def tell(shop: Shop, lease: HeldLease, last: Ending) -> bool:
-    """Say an ending until it is heard; True when there is nothing left to say about this attempt."""
-    ref, values = lease.ref, {"run_id": lease.ref.run_id, "fence": lease.ref.fence}
-    if last.verb == "nothing":
-        return True
-    key = f"{ref.run_id}.{ref.fence}.{last.verb}"
-    if last.verb == "stop-report":
-        await _report_stop(shop, lease, last.body, key)
-        return True
-    heard = await until_heard(
-        last.verb,
-        lambda: shop.client.write(ref, last.verb, last.body, key),
-        lease,
-        shop.client.transport.clock,
-        shop.log,
-    )
-    if heard is Heard.FENCE_LOST:
-        loss = lease.loss
-        shop.log("claim_lost_before_finish", **values, current=loss and loss.current, holder=loss and loss.holder)
-    elif heard is Heard.DELIVERED:
-        shop.log("run_ended", **values, verb=last.verb, outcome=last.body.get("outcome"))
-    return True
-
-
-async def _report_stop(shop: Shop, lease: HeldLease, body: dict[str, Any], key: str) -> None:
-    """The one report that a revoked fence is good for; under one that merely expired it is refused like the rest."""
-    values = {"run_id": lease.ref.run_id, "fence": lease.ref.fence}
-    try:
-        await shop.client.write(lease.ref, "stop-report", body, key)
-    except JacklineError:
-        shop.log("claim_lost_before_finish", **values, reason=lease.loss and lease.loss.reason)
-    else:
-        shop.log("stop_reported", **values, **body)
 
 
 def _command_of(claim: Claim, given: tuple[str, ...]) -> list[str] | None:

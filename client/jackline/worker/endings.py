@@ -6,6 +6,7 @@ it.
     exit 0                       succeeded, with the JSON of JACKLINE_RESULT, else {"exit_code": 0}
     exit N                       failed, error {"code": "exit", "exit_code": N}
     ended by signal S            failed, error {"code": "signal", "signal": S, "name": "SIGTERM"}
+    killed for want of memory    failed, error {"code": "memory_limit"} with the exit code or the signal
     neither is known             failed, error {"code": "exit_unknown"}; the service settles the run as lost, not
                                  failed, when no attempt is left
     could not be started         failed, error {"code": "not_started", "errno": E}, not retryable
@@ -38,6 +39,7 @@ class Exit:
     not_started: dict[str, Any] | None = None
     stop: str | None = None
     killed: bool = False
+    memory_limit: bool = False
 
     @classmethod
     def of(cls, document: Any) -> "Exit":
@@ -45,7 +47,7 @@ class Exit:
         if not isinstance(document, dict):
             return cls()
         known = {name: document.get(name) for name in ("exit_code", "signal", "not_started", "stop")}
-        return cls(**known, killed=bool(document.get("killed")))
+        return cls(**known, killed=bool(document.get("killed")), memory_limit=bool(document.get("memory_limit")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,10 @@ def _failed(error: dict[str, Any], *, retryable: bool) -> dict[str, Any]:
 def _error(exit_: Exit) -> dict[str, Any]:
     if exit_.not_started is not None:
         return {"code": "not_started", **exit_.not_started}
+    if exit_.memory_limit:
+        how = {"exit_code": exit_.exit_code} if exit_.signal is None else {"signal": exit_.signal}
+        message = "memory limit: the kernel killed the command for want of memory"
+        return {"code": "memory_limit", **how, "message": message}
     if exit_.exit_code is not None:
         return {"code": "exit", "exit_code": exit_.exit_code, "message": f"the command exited with {exit_.exit_code}"}
     if exit_.signal is not None:

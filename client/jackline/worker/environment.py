@@ -6,6 +6,7 @@ run's own payload asks for, then Jackline's own names, which a payload cannot re
 
     JACKLINE_RUN_ID JACKLINE_FENCE JACKLINE_ATTEMPT   which run, under which fence, which attempt
     JACKLINE_URL JACKLINE_KEY_FILE                    the service, and the file that holds a key to it
+    JACKLINE_WORKSPACE_ID                             what the run stands on: the directory in which it starts
     JACKLINE_PARTIAL   file: the JSON that an earlier attempt saved last, or null
     JACKLINE_ANSWER    file: the JSON of the latest answer, or null
     JACKLINE_ANSWERS   file: all questions with their answers, a JSON list

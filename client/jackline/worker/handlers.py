@@ -162,6 +162,8 @@ class HandlerExecution:
             for instruction in self._lease.take_instructions():
                 if instruction.kind in INSTRUCTED:
                     self.stop(INSTRUCTED[instruction.kind])
+                else:
+                    self._run.hear(instruction)
             if self._lease.loss is not None:
                 self.stop(self._lease.loss.kind)
 

@@ -2,7 +2,7 @@
 
 It is held until it is lost, and it is lost once: because the service said so (`lost`), or because nobody confirmed it
 in time (`distrust`). Whoever executes the run waits for that, and for instructions, which may be repeated by the
-service until they are obeyed and are handed on once per kind.
+service until they are obeyed and are handed on once: per kind, and per workspace or turn that they are about.
 
 Units: seconds on the worker's monotonic clock.
 """
@@ -55,7 +55,7 @@ class HeldLease:
         self._grace_s = grace_s
         self._clock = clock
         self._instructions: list[Instruction] = []
-        self._told: set[str] = set()
+        self._told: set[tuple[str, object]] = set()
 
     @classmethod
     def of(cls, claim: Claim, clock: Clock, grace_s: float = 0.0) -> "HeldLease":
@@ -79,9 +79,9 @@ class HeldLease:
         self.changed.set()
 
     def instruct(self, instruction: Instruction) -> None:
-        """The service asks for something; the same kind is handed on once."""
-        if instruction.kind not in self._told:
-            self._told.add(instruction.kind)
+        """The service asks for something; the same is handed on once."""
+        if (key := _key_of(instruction)) not in self._told:
+            self._told.add(key)
             self._instructions.append(instruction)
             self.changed.set()
 
@@ -111,6 +111,12 @@ class HeldLease:
         """Raise `LeaseLost` when it is not."""
         if self.loss is not None:
             raise LeaseLost(self.ref, self.loss)
+
+
+def _key_of(instruction: Instruction) -> tuple[str, object]:
+    """What makes an instruction another one: its kind, and which workspace or turn it is about."""
+    data = instruction.data if isinstance(instruction.data, dict) else {}
+    return instruction.kind, data.get("workspace_id") or data.get("turn")
 
 
 def loss_of(renewal: Renewal) -> Loss:

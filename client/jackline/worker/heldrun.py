@@ -10,21 +10,33 @@ the run comes back, to this worker or another, once there is an answer; then the
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
 
 from jackline._async.client import AsyncClient
 from jackline.errors import FenceLost, JacklineError
-from jackline.models import Answer, Claim, LeaseRef
+from jackline.models import Answer, Claim, Instruction, LeaseRef
 from jackline.worker.held import HeldLease, LeaseLost, Loss
 from jackline.worker.log import Log
 from jackline.worker.persist import until_answered
+from jackline.worker.standing import HeldWorkspace, Kind, Wish, standing_on
+from jackline.worker.turns import ENDED, Turn
 
 OUTPUT_CHARACTERS = 40_000  # per chunk: at most 240 KiB of JSON even when every character takes six bytes
 QUEUED_MAX = 1000  # things said but not heard; beyond that, saying waits
+
+
+class WorkspaceOptions(TypedDict, total=False):
+    """What may be said of a workspace: who watches it, below which place it is made, whether it outlives its block."""
+
+    scope: str | None
+    root: Path | None
+    keep: bool
 
 
 class Parked(BaseException):
@@ -85,6 +97,9 @@ class HeldRun:
         self._log = log
         self._seq = 0
         self._asked: dict[str, int] = {}
+        self.turns: dict[int, Turn] = {}
+        self.grounds: dict[str, HeldWorkspace] = {}
+        self._told: asyncio.Queue[Instruction] = asyncio.Queue(QUEUED_MAX)
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(QUEUED_MAX)
 
     @property
@@ -101,6 +116,34 @@ class HeldRun:
     def lost(self) -> bool:
         """Whether the lease has ended; from then on every call raises `LeaseLost`."""
         return self._lease.loss is not None
+
+    def hear(self, instruction: Instruction) -> None:
+        """Hand on what the service says beside orders to end: about turns, and about what the run stands on."""
+        data = instruction.data if isinstance(instruction.data, dict) else {}
+        turn, ground = self.turns.get(data.get("turn", -1)), self.grounds.get(data.get("workspace_id", ""))
+        if instruction.kind in ENDED and turn is not None:
+            turn.hear(instruction)
+        if instruction.kind == "workspace_lost" and ground is not None:
+            ground.hear(instruction)
+        with contextlib.suppress(asyncio.QueueFull):
+            self._told.put_nowait(instruction)
+
+    async def told(self) -> AsyncIterator[Instruction]:
+        """What the service says beside orders to end, as it comes: `workspace_lost`, `turn_failed` and the like."""
+        while True:
+            yield await self._told.get()
+
+    async def turn(self, workspace_id: str | None = None) -> Turn:
+        """A new turn, to be delivered within the admission window; see `jackline.worker.turns`."""
+        info = await self.say("turn", lambda key: self.client.admit_turn(self.ref, workspace_id, key=key))
+        turn = self.turns[info.turn] = Turn(self, info)
+        return turn
+
+    def workspace(
+        self, kind: Kind = "external", spec: Any = None, **more: Unpack[WorkspaceOptions]
+    ) -> AbstractAsyncContextManager[HeldWorkspace]:
+        """Something for the run to stand on inside a block of code; see `jackline.worker.standing`."""
+        return standing_on(self, Wish(kind, spec, **more), self._log)
 
     async def deliver(self) -> None:
         """Deliver what is said, in order, until cancelled."""

@@ -38,6 +38,7 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # by itself, or a shell's word for its own child
 LEFTOVER_GRACE_S = 2.0  # for processes that outlive the command itself
 LEFTOVER_LIMIT_S = 30.0  # what even SIGKILL does not end by then (a hung device) must not hold the report back
 REPORT_TRIES = 30
@@ -103,6 +104,30 @@ def boot_id() -> str:
         return ""
 
 
+def oom_kills(pid: int) -> int | None:
+    """How often the kernel has killed for want of memory in the cgroup of that process; None when nobody counts."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    counts = [count for line in lines if (count := _oom_kills_of(line)) is not None]
+    return sum(counts) if counts else None
+
+
+def _oom_kills_of(line: str, root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The count of one cgroup: `memory.events` of the unified hierarchy, `memory.oom_control` of the older one."""
+    hierarchy, controllers, path = line.split(":", 2)
+    if hierarchy != "0" and "memory" not in controllers.split(","):
+        return None
+    where, name = (root, "memory.events") if hierarchy == "0" else (root / "memory", "memory.oom_control")
+    # In a container the path may be the host's, while what is mounted is the container's own cgroup.
+    for file in (where / path.strip("/") / name, where / name):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            words = dict(line.split() for line in file.read_text(encoding="ascii").splitlines())
+            return int(words["oom_kill"])
+    return None
+
+
 def descendants(root: int) -> list[int]:
     """Every process below `root`, children before their own children."""
     children: dict[int, list[int]] = {}
@@ -154,6 +179,7 @@ class Keeper:
         self.trust = (float("inf"), 0.0)
         self.alone_since: float | None = None
         self.come_back_s: float | None = None
+        self.kills = oom_kills(os.getpid())
 
     def run(self) -> None:
         """Start, wait, end, report."""
@@ -311,7 +337,13 @@ class Keeper:
             "signal": None if exited else -code,
             "stop": self.stop,
             "killed": self.killed,
+            "memory_limit": code in KILLED and not self.killed and self._kernel_killed(),
         }
+
+    def _kernel_killed(self) -> bool:
+        """Whether the kernel has killed for want of memory where we and our command are, since we started."""
+        kills = oom_kills(os.getpid())
+        return kills is not None and self.kills is not None and kills > self.kills
 
     def _report(self, evidence: dict[str, Any]) -> None:
         """Leave the evidence; a full disk is waited for a while, since nobody else knows what is written here."""

@@ -9,18 +9,21 @@ A worker may have been killed at any point. For every attempt whose last word wa
 - its command has ended meanwhile: deliver its output and say how it ended. A run that nobody else has taken yet still
   accepts that; otherwise the service refuses it, which is logged as `claim_lost_before_finish`.
 
+Then every directory that runs stand on is looked at, and what is seen is told.
+
 Whatever is left of an attempt without a keeper is found by the mark in its environment and ended. So a process never
 outlives what the service knows of its run by more than the time for which its lease could be trusted.
 """
 
 from jackline.errors import JacklineError
-from jackline.worker.command import CommandExecution, Shop, ref_of
+from jackline.worker.command import CommandExecution, ref_of
 from jackline.worker.endings import Ending
 from jackline.worker.engine import Engine
 from jackline.worker.environment import MARK
 from jackline.worker.held import HeldLease, Loss
 from jackline.worker.places import Attempt
 from jackline.worker.processes import Identity, end_marked
+from jackline.worker.telling import Shop
 
 
 async def put_in_order(engine: Engine, shop: Shop) -> None:
@@ -33,7 +36,7 @@ async def put_in_order(engine: Engine, shop: Shop) -> None:
         ref, ttl_s = known
         lease = HeldLease(ref, ttl_s, engine.clock, shop.grace_s)
         await _put_one_in_order(engine, shop, attempt, lease)
-    shop.home.prune()
+    await shop.grounds.take_up()
 
 
 async def _put_one_in_order(engine: Engine, shop: Shop, attempt: Attempt, lease: HeldLease) -> None:

@@ -3,11 +3,11 @@
     HOME/                      one worker's own place, held by an exclusive lock while it runs
       lock  worker.json        its lock, its name
       bin/jackline             the command line as it is put on a run's PATH
-      runs/RUN_ID/             the run's directory: kept between attempts on this worker
+      workspaces/              the directories that runs stand on, with their records: see `jackline.workspaces`
       attempts/RUN_ID.FENCE/   one attempt: state, spec, keeper, spool, evidence (see `Attempt`)
 
-A run's directory is a convenience, not a promise: another attempt may start on another machine with an empty one, and
-an attempt that comes back may find files that a later one has overtaken. What must survive is the partial.
+A run's directory is a convenience, not a promise: another attempt may start on another machine with an empty one.
+What must survive is the partial.
 
 Everything here is for this user alone (0700, 0600). Documents are replaced whole, never edited in place.
 """
@@ -26,7 +26,6 @@ from jackline.errors import JacklineError
 from jackline.models import LeaseRef
 from jackline.worker import keeper
 
-KEPT_RUNS = 100  # directories of runs that have ended here; older ones are removed
 HOMES = 64
 _SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -79,7 +78,7 @@ class Home:
         self.path = path
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name in ("runs", "attempts", "bin"):
+            for name in ("attempts", "bin"):
                 (path / name).mkdir(mode=0o700, exist_ok=True)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -115,12 +114,6 @@ class Home:
         keeper.write(self.path / "worker.json", {"worker_id": name})
         return name
 
-    def run_dir(self, run_id: str) -> Path:
-        """The run's own directory, made if it is not there."""
-        path = self.path / "runs" / _checked(run_id)
-        path.mkdir(mode=0o700, exist_ok=True)
-        return path
-
     def attempt(self, ref: LeaseRef) -> Attempt:
         """A fresh control directory for one attempt."""
         path = self.path / "attempts" / f"{_checked(ref.run_id)}.{ref.fence}"
@@ -149,13 +142,6 @@ class Home:
         draft.chmod(0o700)
         draft.replace(script)
         return script.parent
-
-    def prune(self, kept: int = KEPT_RUNS) -> None:
-        """Remove the oldest directories of runs that are not being executed, beyond the newest `kept`."""
-        busy = {attempt.path.name.rpartition(".")[0] for attempt in self.attempts()}
-        idle = [path for path in (self.path / "runs").iterdir() if path.name not in busy]
-        for path in sorted(idle, key=lambda one: one.stat().st_mtime, reverse=True)[kept:]:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _checked(run_id: str) -> str:

@@ -45,13 +45,20 @@ class Staying:
         self._beat_at = 0.0
         self.stream: WorkerStream | None = None
         self.register: Callable[[], Awaitable[None]] | None = None
+        self.on_return: Callable[[], None] = lambda: None
+        self.on_destroy: Callable[[], None] = lambda: None
 
     def attach(self, stream: WorkerStream) -> None:
         """Use this stream whenever it is open."""
         self.stream = stream
         stream.on_push = self.hear
-        # Opened: say so at once. Broken: renew by the other road at once, since the service now counts faster.
-        stream.on_change = lambda: self._beat_by(self._clock.now())
+        stream.on_change = lambda: self._stream_changed(stream)
+
+    def _stream_changed(self, stream: WorkerStream) -> None:
+        """Opened: say so at once. Broken: renew by the other road at once, since the service now counts faster."""
+        self._beat_by(self._clock.now())
+        if stream.open:
+            self.on_return()
 
     def drop(self, lease: HeldLease) -> None:
         """The lease needs no more renewals."""
@@ -111,6 +118,8 @@ class Staying:
 
     def hear(self, renewals: Sequence[Renewal], asked_at: float | None = None) -> None:
         """Apply the service's answers; a push confirms nothing, since nobody asked."""
+        if any(one.kind == "destroy_workspace" for renewal in renewals for one in renewal.instructions):
+            self.on_destroy()  # also for runs that are not held any more
         by_ref = {(lease.ref.run_id, lease.ref.fence): lease for lease in self._leases}
         for renewal in renewals:
             lease = by_ref.get((renewal.run_id, renewal.fence))
@@ -144,6 +153,7 @@ class Staying:
         if self._silent:
             self._silent = False
             self._log("reconnected", leases=len(leases))
+            self.on_return()
         self.hear(renewals, asked_at)
         return min(IDLE_BEAT_S, shortest_s / 3)
 

@@ -16,13 +16,17 @@ from pathlib import Path
 
 from jackline._async.client import AsyncClient
 from jackline.models import Claim
-from jackline.worker.command import CommandExecution, Shop
+from jackline.worker.command import CommandExecution
 from jackline.worker.engine import Engine, Execution, Setup
+from jackline.worker.grounds import Grounds
 from jackline.worker.held import HeldLease
 from jackline.worker.leftovers import put_in_order
 from jackline.worker.log import Log
 from jackline.worker.places import Home
 from jackline.worker.runkeys import RunKeys
+from jackline.worker.telling import Shop
+
+GROUNDS_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,9 @@ async def work(client: AsyncClient, wanted: Work, log: Log) -> None:
 
 async def _work_in(home: Home, client: AsyncClient, wanted: Work, worker_id: str, log: Log) -> None:
     keys = RunKeys(client, home, worker_id, log)
-    shop = Shop(client, home, log, wanted.outer, wanted.command, wanted.grace_s, wanted.run_key, wanted.come_back_s)
+    grounds = Grounds(client, home, log)
+    more = (wanted.grace_s, wanted.run_key, wanted.come_back_s)
+    shop = Shop(client, home, log, wanted.outer, wanted.command, *more, grounds=grounds)
 
     def begin(claim: Claim, lease: HeldLease) -> Execution:
         return CommandExecution.begin(shop, claim, lease)
@@ -75,9 +81,25 @@ async def _work_in(home: Home, client: AsyncClient, wanted: Work, worker_id: str
         stop_within_s=wanted.grace_s + 20.0,
     )
     engine = Engine(client, setup, begin, log)
+    engine.staying.on_return, engine.staying.on_destroy = grounds.look_again, grounds.sweep
     _stop_on_signals(engine)
-    await engine.run(prepare)
+    looking_after = asyncio.create_task(_look_after(grounds, log))
+    try:
+        await engine.run(prepare)
+    finally:
+        looking_after.cancel()
+        await asyncio.gather(looking_after, return_exceptions=True)
     await keys.give_back()
+
+
+async def _look_after(grounds: Grounds, log: Log) -> None:
+    """Look after the grounds until cancelled; a fault of ours is told, and does not end the watch."""
+    while True:
+        try:
+            await grounds.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the directories must be watched
+            log("grounds_failed", error=repr(error))
+        await asyncio.sleep(GROUNDS_AGAIN_S)
 
 
 def _stop_on_signals(engine: Engine) -> None:

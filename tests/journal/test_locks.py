@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from journal.turns import Locks
+from journal.locks import Locks
 
 
 async def test_free_keys_are_taken_at_once_and_all_or_none() -> None:

@@ -55,12 +55,12 @@ class Locks:
         waiters = self._held[key]
         if waiters is None:
             waiters = self._held[key] = deque()
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiters.append(turn)
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters.append(place)
         try:
-            await turn
+            await place
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if place.done() and not place.cancelled():
                 self._release_one(key)  # it was handed over in the same moment, and goes on to the next
             raise
 
@@ -76,8 +76,8 @@ class Locks:
     def _release_one(self, key: str) -> None:
         waiters = self._held[key]  # None, or those who wait
         while waiters:
-            turn = waiters.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            place = waiters.popleft()
+            if not place.done():
+                place.set_result(None)
                 return
         del self._held[key]

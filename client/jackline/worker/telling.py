@@ -1,0 +1,73 @@
+"""Saying the last word about an attempt, and what all executions of one worker share to say it.
+
+An ending is said until it is heard, under an idempotency key of its own, so that a worker which died in between says
+the same thing again. Under a revoked fence there is one report, and nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from jackline._async.client import AsyncClient
+from jackline.errors import JacklineError
+from jackline.models import TERMINAL
+from jackline.worker.endings import Ending
+from jackline.worker.grounds import Grounds
+from jackline.worker.held import HeldLease
+from jackline.worker.log import Log
+from jackline.worker.persist import Heard, until_heard
+from jackline.worker.places import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What all executions of one worker share."""
+
+    client: AsyncClient
+    home: Home
+    log: Log
+    outer: Mapping[str, str]
+    command: tuple[str, ...] = ()
+    grace_s: float = 10.0
+    run_key: str | None = None
+    come_back_s: float | None = None
+    _: KW_ONLY
+    grounds: Grounds
+
+
+async def tell(shop: Shop, lease: HeldLease, last: Ending) -> bool:
+    """Say an ending until it is heard; True when there is nothing left to say about this attempt."""
+    ref, values = lease.ref, {"run_id": lease.ref.run_id, "fence": lease.ref.fence}
+    if last.verb == "nothing":
+        return True
+    key = f"{ref.run_id}.{ref.fence}.{last.verb}"
+    if last.verb == "stop-report":
+        await _report_stop(shop, lease, last.body, key)
+        shop.grounds.left(ref.run_id)
+        return True
+    state = None
+
+    async def say() -> None:
+        nonlocal state
+        run = await shop.client.write(ref, last.verb, last.body, key)
+        state = run.get("state") if isinstance(run, dict) else None
+
+    heard = await until_heard(last.verb, say, lease, shop.client.transport.clock, shop.log)
+    shop.grounds.left(ref.run_id, ended=None if state is None else state in TERMINAL)
+    if heard is Heard.FENCE_LOST:
+        loss = lease.loss
+        shop.log("claim_lost_before_finish", **values, current=loss and loss.current, holder=loss and loss.holder)
+    elif heard is Heard.DELIVERED:
+        shop.log("run_ended", **values, verb=last.verb, outcome=last.body.get("outcome"))
+    return True
+
+
+async def _report_stop(shop: Shop, lease: HeldLease, body: dict[str, Any], key: str) -> None:
+    """The one report that a revoked fence is good for; under one that merely expired it is refused like the rest."""
+    values = {"run_id": lease.ref.run_id, "fence": lease.ref.fence}
+    try:
+        await shop.client.write(lease.ref, "stop-report", body, key)
+    except JacklineError:
+        shop.log("claim_lost_before_finish", **values, reason=lease.loss and lease.loss.reason)
+    else:
+        shop.log("stop_reported", **values, **body)

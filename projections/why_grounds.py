@@ -1,0 +1,165 @@
+"""Why a run stands where it stands: its workspaces in the answer of ``why``, and what happens to each of them next.
+
+Pure, like the answer that it is joined to. Each workspace is shown as in its run, with how long it has been unknown and
+one sentence of its own; the sentences of those that are in doubt or in the making follow the run's own.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from domain.standing import Standing
+from domain.values import Moment, Value
+from domain.workspace import Workspace, workspace_stream
+from domain.workspace_facts import ContinuityUnknown, WorkspaceLost, WorkspaceProvisioning, WorkspaceWaiting
+from journal.mapper import Recorded
+from projections.document import fact_document
+from projections.ground_document import brief
+from projections.outlook import when
+
+TOLD_MAX = 3
+"""Workspaces whose sentences follow the run's own; the others have theirs beside them."""
+CAUSES = {
+    "watch_dropped": "its watch was dropped",
+    "observer_gone": "whoever observed it is gone",
+    "holder_gone": "whoever held its run is gone",
+    "boot": "the service was started",
+}
+
+
+class Footing(Value, frozen=True, kw_only=True):
+    """A workspace, and when its clocks are due: instants for people, null where a clock does not run."""
+
+    workspace: Workspace
+    unknown_age_s: float | None = None
+    provision_due: datetime | None = None
+    idle_due: datetime | None = None
+
+
+def with_grounds(
+    answer: dict[str, Any], standing: Standing, footings: Sequence[Footing], facts: Sequence[Recorded], now: Moment
+) -> dict[str, Any]:
+    """The answer, with what the run stands on, and the facts that made those of them doubtful that are.
+
+    Args:
+        answer: why the run is as it is.
+        standing: how it stands.
+        footings: its workspaces, and when their clocks are due.
+        facts: all facts correlated with the run.
+        now: the present moment.
+    """
+    sentences = [outlook_of(standing, footing, now) for footing in footings]
+    shown = [
+        {**brief(footing.workspace), "unknown_age_s": footing.unknown_age_s, "next": sentence}
+        for footing, sentence in zip(footings, sentences, strict=True)
+    ]
+    open_ones = [said for footing, said in zip(footings, sentences, strict=True) if _matters(footing.workspace)]
+    told = " ".join(said[0].upper() + said[1:] for said in open_ones[:TOLD_MAX])
+    because = _because(answer["because"], [each.workspace for each in footings], facts)
+    return {**answer, "because": because, "workspaces": shown, "next": f"{answer['next']} {told}".rstrip()}
+
+
+def _because(because: list[dict[str, Any]], workspaces: Sequence[Workspace], facts: Sequence[Recorded]) -> Any:
+    """The facts of the answer and, in their order, those that put a workspace in doubt or have it wait."""
+    doubtful = {workspace_stream(each.workspace_id): _doubts(each) for each in workspaces if _matters(each)}
+    found = {fact["position"]: fact for fact in because}
+    latest: dict[tuple[str, type], Recorded] = {}
+    for recorded in facts:
+        if isinstance(recorded.fact, doubtful.get(recorded.stream, ())):
+            latest[recorded.stream, type(recorded.fact)] = recorded
+    for recorded in latest.values():
+        found.setdefault(recorded.position, fact_document(recorded))
+    return [found[position] for position in sorted(found)]
+
+
+def _doubts(workspace: Workspace) -> tuple[type, ...]:
+    if workspace.lost is not None:
+        return (WorkspaceLost,)
+    if workspace.unknown_since is not None:
+        return (ContinuityUnknown,)
+    return (WorkspaceWaiting, WorkspaceProvisioning)
+
+
+def _matters(workspace: Workspace) -> bool:
+    """Whether it is in doubt, in the making, or about to be decided on."""
+    pending = workspace.lost is not None and workspace.lost.pending
+    making = workspace.phase in ("placing", "provisioning", "attaching")
+    return pending or making or workspace.unknown_since is not None
+
+
+def outlook_of(standing: Standing, footing: Footing, now: Moment) -> str:
+    """One sentence: what happens to this workspace next."""
+    workspace = footing.workspace
+    name = f"workspace {workspace.workspace_id}"
+    if workspace.destroyed_at is not None:
+        return f"{name} was destroyed and stays so."
+    if workspace.awaits_teardown:
+        return f"the body of {name} is to be destroyed; whoever provides it is told until it has been."
+    match workspace.phase:
+        case "placing":
+            return _of_placing(workspace, name)
+        case "provisioning" | "attaching":
+            return _of_making(footing, name, now)
+        case "running":
+            return _of_running(footing, name, now)
+        case _:
+            return _of_ended(standing, footing, name, now)
+
+
+def _of_placing(workspace: Workspace, name: str) -> str:
+    waiting = workspace.waiting
+    if waiting is None:
+        return f"{name} waits, without a limit, for {workspace.provider} to make its body."
+    said = f" ({waiting.message})" if waiting.message else ""
+    return f"{name} waits, without a limit, for {_capacity(waiting.on)}{said}."
+
+
+def _capacity(on: str) -> str:
+    return "a node with room for it" if on == "node" else "its quota to have room for it"
+
+
+def _of_making(footing: Footing, name: str, now: Moment) -> str:
+    made = "is there and has yet to answer" if footing.workspace.phase == "attaching" else "is being made"
+    if footing.provision_due is None:
+        return f"the body of {name} {made}, and its clock stands still while nobody can see it."
+    return (
+        f"the body of {name} {made}; unless it is attached {when(footing.provision_due, now, at='by ')}, "
+        "the attempt that placed it fails under its retry policy."
+    )
+
+
+def _of_running(footing: Footing, name: str, now: Moment) -> str:
+    workspace = footing.workspace
+    reaped = ""
+    if footing.idle_due is not None:
+        reaped = f"; unless somebody asserts it {when(footing.idle_due, now, at='by ')}, its body is destroyed"
+    if workspace.unknown_since is None:
+        return f"{name} is there and stays{reaped}."
+    because = CAUSES.get(workspace.unknown_cause or "", "nobody sees it")
+    return (
+        f"whether {name} is there has been unknown since {workspace.unknown_since.isoformat()}, because {because}: "
+        f"nothing follows from that, and the next full list of whoever watches it tells{reaped}."
+    )
+
+
+def _of_ended(standing: Standing, footing: Footing, name: str, now: Moment) -> str:
+    workspace, lost = footing.workspace, footing.workspace.lost
+    if lost is not None and lost.pending and lost.fence == standing.lease.fence and standing.known.acting is not None:
+        return (
+            f"{name} was lost ({lost.reason}), and its holder is asked first: its close decides, or, if its lease ends "
+            f"without one, {_policy(standing)}."
+        )
+    left = ""
+    if footing.idle_due is not None:
+        left = f"; what is left of it can be looked into until {when(footing.idle_due, now, at='')}"
+    return f"{name} is {workspace.phase} ({workspace.reason}) and is given no second body{left}."
+
+
+def _policy(standing: Standing) -> str:
+    match standing.known.policy.on_workspace_lost:
+        case "settle_lost":
+            return "the run is settled as lost"
+        case "retry_fresh":
+            return "the run is queued again for a fresh workspace, with one more attempt counted"
+        case "park":
+            return "the run waits to be taken over"

@@ -1,0 +1,130 @@
+"""What is read of an API server's answers: at the bounds, one past them, and never more than they allow."""
+
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.watchers.fake_apiserver import FakeApiServer, Fault, fake_apiserver
+from watchers.kubernetes.credentials import Access, Nobody
+from watchers.kubernetes.server import PODS, ApiServer, Blind, Bounds, Expired, Refused
+
+BOUND = 4_096
+POD = {"type": "ADDED", "object": {"metadata": {"uid": "u", "name": "a"}, "status": {"message": ""}}}
+Make = Callable[..., ApiServer]
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApiServer]:
+    """A server that says what it is told to."""
+    async with fake_apiserver() as api:
+        yield api
+
+
+@pytest.fixture
+async def make(api: FakeApiServer) -> AsyncIterator[Make]:
+    """Makes clients of it."""
+    made: list[ApiServer] = []
+
+    def client(**bounds: Any) -> ApiServer:
+        made.append(ApiServer(Access(api.url, False, Nobody()), Bounds(**bounds)))
+        return made[-1]
+
+    yield client
+    for one in made:
+        await one.close()
+
+
+def padded(document: dict[str, Any], size: int) -> bytes:
+    """The document in so many bytes of JSON."""
+    text = json.dumps(document)
+    return (text + " " * (size - len(text))).encode()
+
+
+async def changes(server: ApiServer) -> list[str]:
+    """The types of the changes that a watch shows."""
+    async with server.watch(PODS, "default", {"resourceVersion": "1"}, 1) as found:
+        return [change.type async for change in found]
+
+
+async def test_a_line_of_the_most_bytes_is_read_and_one_more_is_too_long(api: FakeApiServer, make: Make) -> None:
+    server = make(line_bytes=BOUND)
+    api.fault = lambda asked: Fault(raw=padded(POD, BOUND) + b"\n")
+    assert ["ADDED"] == await changes(server)
+    api.fault = lambda asked: Fault(raw=padded(POD, BOUND + 1) + b"\n")
+    with pytest.raises(Blind, match=f"more than {BOUND} bytes"):
+        await changes(server)
+
+
+async def test_an_answer_of_the_most_bytes_is_read_and_one_more_is_too_long(api: FakeApiServer, make: Make) -> None:
+    server = make(body_bytes=BOUND)
+    api.fault = lambda asked: Fault(raw=padded(POD["object"], BOUND))  # type: ignore[arg-type]
+    assert "u" == (await server.get(PODS, "default", "a")).metadata.uid
+    api.fault = lambda asked: Fault(raw=padded(POD["object"], BOUND + 1))  # type: ignore[arg-type]
+    with pytest.raises(Blind, match=f"more than {BOUND} bytes"):
+        await server.get(PODS, "default", "a")
+
+
+async def test_a_gigabyte_costs_no_more_memory_than_the_bounds_allow(api: FakeApiServer, make: Make) -> None:
+    server = make(body_bytes=1 << 20, line_bytes=1 << 20, answer_s=20.0)
+    api.fault = lambda asked: Fault(raw=b"x" * 65_536, endless=True)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Blind, match="more than"):
+            await server.page(PODS, "default", {})
+        with pytest.raises(Blind, match="more than"):
+            await changes(server)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 16 << 20
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, Blind),
+        (403, Refused),
+        (404, Refused),
+        (410, Expired),
+        (422, Refused),
+        (429, Blind),
+        (500, Blind),
+        (504, Blind),
+    ],
+)
+async def test_a_bad_status_is_an_expiry_a_refusal_or_nothing_known(
+    api: FakeApiServer, make: Make, status: int, kind: type[Exception]
+) -> None:
+    api.fault = lambda asked: Fault(status=status)
+    with pytest.raises(kind):
+        await make().page(PODS, "default", {})
+
+
+async def test_a_retry_after_is_passed_on(api: FakeApiServer, make: Make) -> None:
+    server = make()
+    api.fault = lambda asked: Fault(status=429, headers={"Retry-After": "7"})
+    with pytest.raises(Blind) as raised:
+        await server.page(PODS, "default", {})
+
+    assert 7.0 == raised.value.retry_after_s
+
+
+async def test_names_are_quoted_into_the_path(make: Make, api: FakeApiServer) -> None:
+    assert await make().get(PODS, "default", "../nodes/n1?x=1#y") is None
+    assert ("pods", "../nodes/n1?x=1#y") == (api.asked[-1].plural, api.asked[-1].name)
+
+
+async def test_an_object_under_the_name_with_another_uid_is_not_deleted(make: Make, api: FakeApiServer) -> None:
+    wish = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main"}]}}
+    await api.write(lambda store: store.create("pods", "default", wish))
+    server = make()
+    found = await server.get(PODS, "default", "a")
+    await api.write(lambda store: store.remove(("pods", "default", "a")))
+    await api.write(lambda store: store.create("pods", "default", wish))
+
+    assert not await server.delete(PODS, found.metadata)
+    assert ("pods", "default", "a") in api.store.objects
