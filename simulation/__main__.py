@@ -1,7 +1,8 @@
 """`python -m simulation`: worlds from one seed after another for some seconds, or one seed with its whole story.
 
 Prints the first seed, so that a failing soak can be had again, and the story of a world in which a law was broken.
-Exit code 1 then, 0 otherwise.
+With `--exhaustive SECONDS` small worlds are walked through instead, every interleaving of them, as deep as the time
+allows. Exit code 1 when a law was broken, 0 otherwise.
 """
 
 import argparse
@@ -9,8 +10,10 @@ import logging
 import secrets
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from api.clock import system_clock
+from simulation.exhaustive import Breach, explore_all
 from simulation.seeded import STEPS, SeedFailed, play
 
 SEEDS = 2**32
@@ -23,10 +26,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="the first seed; drawn when left out")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of each world ({STEPS})")
     parser.add_argument("--story", action="store_true", help="tell the story of a world in which nothing broke, too")
+    parser.add_argument("--exhaustive", type=float, default=None, metavar="SECONDS", help="every small world instead")
     options = parser.parse_args(arguments)
+    if options.exhaustive is not None:
+        return _walk(options.exhaustive)
     seed = secrets.randbelow(SEEDS) if options.seed is None else options.seed
     print(f"first seed {seed}, {options.steps} steps a world", flush=True)
     return _play_on(seed, options)
+
+
+def _walk(seconds: float) -> int:
+    try:
+        states = explore_all(seconds, lambda: system_clock().mono, partial(print, flush=True))
+    except Breach as breach:
+        print(breach)
+        return 1
+    print(f"{states:,} distinct states, no law broken")
+    return 0
 
 
 def _play_on(seed: int, options: argparse.Namespace) -> int:
