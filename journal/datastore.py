@@ -8,9 +8,14 @@ The profile is explicit and the parts that durability rests on are asserted: ``j
 ``synchronous=FULL`` (one fsync for each commit; what is committed survives a power loss).
 
 The library's pool serves the library's own reads. Ours use one reader for each thread, without its locks.
+
+A file that is removed, moved or replaced under a running process can still be written, and what is written is lost with
+the process. So the files' identities are compared after every commit, before anybody is told, and before storage is
+asked how an append ended; put back, the files are good again.
 """
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -96,6 +101,11 @@ def assert_durable(connection: sqlite3.Connection, path: str) -> None:
             raise NotDurable(path, pragma, wanted, found)
 
 
+def _identity(path: str) -> tuple[int, int]:
+    stats = os.stat(path)
+    return stats.st_dev, stats.st_ino
+
+
 class JournalTransaction(SQLiteTransaction):
     """The library's transaction, begun IMMEDIATE when it writes, and never left open."""
 
@@ -148,6 +158,7 @@ class JournalDatastore(SQLiteDatastore):
         self._writing = threading.RLock()
         self._writer: JournalConnection | None = None
         self._readers: list[sqlite3.Connection] = []
+        self._identities: dict[str, tuple[int, int]] = {}
         self._local = threading.local()
 
     @contextlib.contextmanager
@@ -173,7 +184,24 @@ class JournalDatastore(SQLiteDatastore):
             connection.close()
             raise
         connection.row_factory = sqlite3.Row
+        self._identities[self.pool.db_name] = _identity(self.pool.db_name)
         return JournalConnection(connection, None)
+
+    def require_in_place(self) -> None:
+        """Nothing, when the files that the writer has open are the ones under their names.
+
+        Raises:
+            UnreadableStorage: one was removed, moved or replaced; what is appended now would be lost.
+        """
+        for name in (self.pool.db_name, f"{self.pool.db_name}-wal") if self._identities else ():
+            try:
+                found = _identity(name)
+            except OSError as error:
+                problem = f"{name} is not there any more: {error.strerror}"
+                raise UnreadableStorage(problem) from error
+            if self._identities.setdefault(name, found) != found:
+                problem = f"{name} was replaced by another file while it was in use"
+                raise UnreadableStorage(problem)
 
     def read(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
         """All rows of one SELECT as tuples, from this thread's own reader.

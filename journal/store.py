@@ -193,6 +193,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             with self.datastore.transaction(commit=False) as c:
                 self._require_place(c, batch.before)
             raise
+        self._require_files()
         self.tail = self.expected
 
     def append_each(self, pendings: Sequence[Pending]) -> None:
@@ -211,6 +212,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
                     self.expected = before
                     pending.error = self._refusal(c, pending, error)
                 c.execute("RELEASE decision")
+        self._require_files()
         self.tail = self.expected
 
     def _insert_events(
@@ -245,6 +247,13 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             message = f"the journal ends at {position}, and {before.position} was expected"
             raise OperationalError(message)
 
+    def _require_files(self) -> None:
+        """After a commit: nothing, when it went into the files that are there; else its outcome is unknown."""
+        try:
+            self.datastore.require_in_place()
+        except UnreadableStorage as error:
+            raise OperationalError(error.message) from error
+
     def _head(self, c: SQLiteCursor, stream: str) -> int:
         c.execute(_HEAD, (stream,))
         return c.fetchone()[0] or 0
@@ -260,6 +269,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def load_tail(self) -> Tail:
         """The end of the chain as it is stored now."""
+        self.datastore.require_in_place()
         return Tail(*self.datastore.read("SELECT position, hash FROM tail")[0])
 
     def tail_at(self, position: int) -> Tail:
@@ -302,6 +312,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def stored_at(self, stream: str, version: int) -> tuple[int, bytes] | None:
         """The position and the stored bytes of one fact; None when there is none."""
+        self.datastore.require_in_place()
         rows = self.datastore.read(
             "SELECT position, state FROM stored_events WHERE originator_id = ? AND originator_version = ?",
             (stream, version),
@@ -310,6 +321,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def command(self, command_id: str) -> CommandRow | None:
         """What is remembered under a command id."""
+        self.datastore.require_in_place()
         rows = self.datastore.read(
             "SELECT request_digest, first, last, answer FROM commands WHERE command_id = ?", (command_id,)
         )

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.books import Books
 from tests.faults.disk import FULL, IOERR_FSYNC, IOERR_WRITE, Faults, Kind
-from tests.system.calling import Caller
 from tests.system.conftest import Serving
 from tests.system.kills import verified
 from tests.system.serving import Service, claim_one, register
@@ -22,40 +22,6 @@ pytestmark = [pytest.mark.system, pytest.mark.origin("D11", "D38", "R22")]
 
 PLACES = 30
 """The n-th operation fails for each n below this: a commit of one submission has about ten."""
-
-
-class Books:
-    """Submissions by number, and what became of them."""
-
-    def __init__(self, caller: Caller) -> None:
-        self.caller = caller
-        self.known: dict[int, str] = {}
-        self.refused: set[int] = set()
-        self.last = 0
-
-    def submit(self, number: int) -> bool:
-        """Whether it was acknowledged; anything but yes and unknown fails."""
-        wish = {"name": f"run-{number}", "queue": "books", "payload": "x" * 200}
-        answer = self.caller.post("/v1/runs", wish, idempotency=f"key-{number}")
-        if answer.status == 201:
-            assert self.known.setdefault(number, answer.body["run_id"]) == answer.body["run_id"]
-            return True
-        answer.refused(503, "outcome_unknown")
-        self.refused.add(number)
-        return False
-
-    def submit_next(self) -> bool:
-        """One more."""
-        self.last += 1
-        return self.submit(self.last)
-
-    def settle(self) -> None:
-        """Ask every number again under its key, and hold the service to one run for each."""
-        before = dict(self.known)
-        assert all(self.submit(number) for number in range(1, self.last + 1))
-        assert before.items() <= self.known.items()
-        counts = self.caller.get("/v1/queues/books").ok()
-        assert (self.last, len(set(self.known.values()))) == (counts["queued"], self.last)
 
 
 @pytest.fixture
@@ -81,7 +47,7 @@ def test_whichever_operation_fails_nothing_acknowledged_is_lost_and_nothing_happ
     books = Books(spoiled.caller())
     for place in range(PLACES):
         faults.arm(kind, place, codes[place % len(codes)])
-        until(lambda: (books.submit_next(), faults.failed)[1], what=f"{kind} {place} to fail")
+        books.submit_until(lambda: faults.failed)
         assert 1 == faults.repair()
         assert books.submit_next(), "it did not go on by itself"
 
@@ -124,7 +90,7 @@ def test_a_service_killed_while_its_disk_is_broken_has_everything_that_it_acknow
     books = Books(spoiled.caller())
     for place in range(5):
         faults.arm("sync", place, IOERR_FSYNC, for_good=True)
-        until(lambda: not books.submit_next(), what="the disk to break")
+        books.submit_until(lambda: faults.failed)
         spoiled.kill()
         faults.repair()
         spoiled.start()
