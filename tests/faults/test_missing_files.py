@@ -1,7 +1,7 @@
 """Files that are taken away from under a running service: what it cannot keep it does not acknowledge.
 
 An open file that was removed or moved can still be written, and everything written is lost with the process. The
-service notices before it acknowledges; when the files are put back it goes on by itself, with every acknowledged command.
+service notices before it acknowledges; when the files are put back it goes on by itself, with all that it acknowledged.
 """
 
 import shutil

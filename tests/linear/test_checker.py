@@ -7,6 +7,7 @@ import pytest
 
 from tests.linear.checker import MOST_OPERATIONS, Operation, Undecided, linearizable
 from tests.linear.fences import disorder
+from tests.linear.judging import story
 from tests.linear.models import RunModel
 from tests.linear.pretending import CLIENTS, FAULTS, Pretended, history
 
@@ -85,6 +86,17 @@ def test_what_nobody_answered_may_have_happened_late_or_never() -> None:
     assert linearizable([claim, nobody], RunModel(may_expire=False))
     assert linearizable([claim, nobody, somebody], RunModel(may_expire=False))
     assert not linearizable([nobody, somebody], RunModel(may_expire=True))
+
+
+def test_the_story_of_an_unexplained_history_ends_with_the_answer_that_cannot_be() -> None:
+    told = made(5, unanswered=0.0)
+    wrong = next(n for n, one in enumerate(told) if one.told and one.told[0] == "ok" and one.asked == ("get",))
+    told[wrong] = replace(told[wrong], told=("ok", 77, None, None))
+
+    lines = story(told, RunModel(may_expire=False)).splitlines()
+
+    assert [f"{told[wrong].called}"] == [line.split()[0] for line in lines if "('ok', 77, None, None)" in line]
+    assert len(lines) < len(told)
 
 
 def test_a_search_that_is_given_up_is_no_verdict() -> None:

@@ -96,6 +96,9 @@ class Caller:
         response = self._connection.getresponse()
         text = response.read()
         found = {name.lower(): value for name, value in response.getheaders()}
+        if response.status != 204 and not found.keys() & {"content-length", "transfer-encoding"}:
+            # http.client takes a head that was cut for a whole one.
+            raise http.client.IncompleteRead(text)
         if found.get("connection", "").lower() == "close":
             self.close()
         return Answer(f"{method} {path}", response.status, found, json.loads(text) if text else None)
@@ -194,7 +197,7 @@ class Listening:
         self._connection.request("GET", self.path, headers=headers)
         response = self._response = self._connection.getresponse()
         assert response.status == 200, (response.status, response.read())
-        assert response.headers["content-type"].split(";")[0] == "text/event-stream"
+        assert str(response.headers["content-type"]).split(";")[0] == "text/event-stream"
         return _frames(response)
 
     def __exit__(self, *_: object) -> None:
