@@ -2,7 +2,8 @@
 
 Prints the first seed, so that a failing soak can be had again, and the story of a world in which a law was broken.
 With `--exhaustive SECONDS` small worlds are walked through instead, every interleaving of them, as deep as the time
-allows. Exit code 1 when a law was broken, 0 otherwise.
+allows. With `--planted` every planted fault is put into the code, one at a time, and must be found. Exit code 1 when
+a law was broken or a planted fault was not found, 0 otherwise.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from functools import partial
 
 from api.clock import system_clock
 from simulation.exhaustive import Breach, explore_all
+from simulation.planted.registry import PLANTED, find, told
 from simulation.seeded import STEPS, SeedFailed, play
 
 SEEDS = 2**32
@@ -27,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of each world ({STEPS})")
     parser.add_argument("--story", action="store_true", help="tell the story of a world in which nothing broke, too")
     parser.add_argument("--exhaustive", type=float, default=None, metavar="SECONDS", help="every small world instead")
+    parser.add_argument("--planted", action="store_true", help="find every planted fault instead")
     options = parser.parse_args(arguments)
+    if options.planted:
+        return _plant()
     if options.exhaustive is not None:
         return _walk(options.exhaustive)
     seed = secrets.randbelow(SEEDS) if options.seed is None else options.seed
@@ -43,6 +48,16 @@ def _walk(seconds: float) -> int:
         return 1
     print(f"{states:,} distinct states, no law broken")
     return 0
+
+
+def _plant() -> int:
+    missed = 0
+    for fault in PLANTED:
+        found = find(fault)
+        missed += found is None
+        print(told(fault, found), flush=True)
+    print(f"{len(PLANTED) - missed} of {len(PLANTED)} planted faults found")
+    return 1 if missed else 0
 
 
 def _play_on(seed: int, options: argparse.Namespace) -> int:

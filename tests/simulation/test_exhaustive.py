@@ -5,10 +5,10 @@ import pytest
 from simulation.__main__ import main
 from simulation.exhaustive import WORLDS, Breach, Explorer, explore_all, kind_of
 from simulation.laws import L8, L12
+from simulation.planted import decisions as faults
+from simulation.planted.registry import Plant
 from simulation.small import Bounds, start
 from simulation.small_steps import steps
-from tests.simulation import faults
-from tests.simulation.faults import Plant
 
 DEPTH = 4
 """Steps that the suite walks; `python -m simulation --exhaustive 120` walks on."""
