@@ -26,6 +26,12 @@ from tests.waiting import until
 BOUNDS = {"files": resource.RLIMIT_NOFILE, "memory": resource.RLIMIT_AS, "file_size": resource.RLIMIT_FSIZE}
 
 
+def bound(name: str, most: int) -> None:
+    """Bound this process; how many files may be open is bound for good, for the service raises what may be raised."""
+    kind = BOUNDS[name]
+    resource.setrlimit(kind, (most, most if name == "files" else resource.getrlimit(kind)[1]))
+
+
 class Nursery:
     """The forking process seen from the test."""
 
@@ -142,7 +148,7 @@ def _serve(wish: dict[str, Any]) -> None:
         os.dup2(source, target)
     os.closerange(3, 256)
     for name, most in wish["bounds"].items():
-        resource.setrlimit(BOUNDS[name], (most, resource.getrlimit(BOUNDS[name])[1]))
+        bound(name, most)
     os.environ.update(wish["environment"])
     sys.argv = ["jackline", *wish["arguments"]]
     code = 1

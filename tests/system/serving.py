@@ -9,7 +9,6 @@ disk and clock; without, it is the console script.
 
 import os
 import re
-import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.system.calling import Caller
-from tests.system.nursery import BOUNDS, Child, Nursery
+from tests.system.nursery import Child, Nursery, bound
 from tests.waiting import until
 
 READY = re.compile(r"^jackline ready on http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
@@ -101,7 +100,7 @@ class Service:
     def _bound(self) -> None:
         """Runs in the new process before the service does."""
         for name, most in self.bounds.items():
-            resource.setrlimit(BOUNDS[name], (most, resource.getrlimit(BOUNDS[name])[1]))
+            bound(name, most)
 
     def kill(self) -> None:
         """kill -9, and nothing else."""
