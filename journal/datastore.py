@@ -19,6 +19,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -34,6 +35,7 @@ from eventsourcing.sqlite import (
 )
 
 from journal.errors import NotDurable, UnreadableStorage
+from journal.reached import Reached
 
 BUSY_TIMEOUT_S = 5
 """How long a statement waits for another connection's lock: only a backup or a stray tool can hold one."""
@@ -155,6 +157,7 @@ class JournalDatastore(SQLiteDatastore):
         super().__init__(db_name, lock_timeout=BUSY_TIMEOUT_S, originator_id_type="text")
         self.pool = ReaderPool(db_name=db_name, lock_timeout=BUSY_TIMEOUT_S)
         self.readonly = readonly
+        self.reached = Reached(Path(db_name))
         self._writing = threading.RLock()
         self._writer: JournalConnection | None = None
         self._readers: list[sqlite3.Connection] = []
@@ -241,6 +244,9 @@ class JournalDatastore(SQLiteDatastore):
         writer = getattr(self, "_writer", None)
         if writer is not None:
             writer.close()
+        reached = getattr(self, "reached", None)
+        if reached is not None:
+            reached.close()
 
 
 class JournalFactory(SQLiteFactory):

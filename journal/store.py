@@ -23,6 +23,7 @@ from journal.datastore import JournalDatastore
 from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead, UnreadableStorage
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending, StoredFact
+from journal.reached import cut_off
 from journal.register_tables import RegisterTables, write_registers
 from journal.registers import RegisterSource
 from journal.schema import TABLES
@@ -193,8 +194,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             with self.datastore.transaction(commit=False) as c:
                 self._require_place(c, batch.before)
             raise
-        self._require_files()
-        self.tail = self.expected
+        self._committed()
 
     def append_each(self, pendings: Sequence[Pending]) -> None:
         """Make durable together those whose guards hold and that contradict nothing; set ``error`` of the rest."""
@@ -212,8 +212,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
                     self.expected = before
                     pending.error = self._refusal(c, pending, error)
                 c.execute("RELEASE decision")
-        self._require_files()
-        self.tail = self.expected
+        self._committed()
 
     def _insert_events(
         self, c: SQLiteCursor, stored_events: Sequence[StoredEvent], *, batch: Batch | None = None, **_: Any
@@ -247,12 +246,14 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             message = f"the journal ends at {position}, and {before.position} was expected"
             raise OperationalError(message)
 
-    def _require_files(self) -> None:
-        """After a commit: nothing, when it went into the files that are there; else its outcome is unknown."""
+    def _committed(self) -> None:
+        """After a commit, before anybody is told: it counts if it went into the files that are there."""
         try:
             self.datastore.require_in_place()
         except UnreadableStorage as error:
             raise OperationalError(error.message) from error
+        self.tail = self.expected
+        self.datastore.reached.note(self.epoch, self.tail.position)
 
     def _head(self, c: SQLiteCursor, stream: str) -> int:
         c.execute(_HEAD, (stream,))
@@ -329,8 +330,10 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def verify(self) -> Verdict:
         """What reading and checking everything found: chain, payloads, contiguity, tail, epoch, output."""
-        before = Tail(0, genesis(self.journal_id))
+        before, reached = Tail(0, genesis(self.journal_id)), self.datastore.reached.position(self.epoch)
         verdict = verify_rows(self.rows_after(0), before, self.load_tail(), self.codec.correlation_of)
+        if verdict.ok and verdict.facts < reached:
+            return Verdict(False, verdict.facts, verdict.facts + 1, cut_off(verdict.facts, reached))
         try:
             gap = self.datastore.read(_FIRST_GAP)[0][0]
             epoch = self.load_epoch()
