@@ -59,8 +59,8 @@ sim: setup ## every small world and many random ones, SIM_S seconds each (120); 
 	$(BIN)/python -m simulation --planted
 
 SOAK_S ?= 600
-soak: setup ## random worlds and real kills for SOAK_S seconds (600); prints its seed, takes SEED
-	SOAK_S=$(SOAK_S) SEED='$(SEED)' $(BIN)/python -m tools.soak
+soak: setup ## random worlds, kills, power cuts and lost answers for SOAK_S seconds (600); takes SEED, PARTS, SCALE
+	SOAK_S=$(SOAK_S) SEED='$(SEED)' PARTS='$(PARTS)' SCALE='$(SCALE)' $(BIN)/python -m tools.soak
 
 openapi: setup ## regenerate docs/openapi.json and the TypeScript types
 	$(BIN)/python -m tools.openapi

@@ -134,7 +134,7 @@ class Group:
         for client in self.clients:
             client.start()
 
-    def finish(self, within_s: float = 120.0) -> None:
+    def finish(self, within_s: float) -> None:
         """Return once all have asked everything; the first problem of any fails."""
         for client in self.clients:
             client.join(within_s)

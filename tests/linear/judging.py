@@ -30,7 +30,9 @@ class Plan:
     quiet: bool = False
 
 
-def collected(service: Service, plan: Plan, meanwhile: Callable[[], None] = lambda: None) -> list[Group]:
+def collected(
+    service: Service, plan: Plan, meanwhile: Callable[[], None] = lambda: None, *, within_s: float = 120.0
+) -> list[Group]:
     """What clients were told; `meanwhile` happens to the service while they ask."""
     chance = chances(plan.seed)
     caller = service.caller()
@@ -38,7 +40,7 @@ def collected(service: Service, plan: Plan, meanwhile: Callable[[], None] = lamb
         groups = [_started(caller, proxy.port, plan, name, chances(chance.getrandbits(32))) for name in range(GROUPS)]
         meanwhile()
         for group in groups:
-            group.finish()
+            group.finish(within_s)
     return groups
 
 
