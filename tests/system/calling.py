@@ -190,6 +190,13 @@ class Listening:
     _response: http.client.HTTPResponse | None = field(default=None, init=False)
 
     def __enter__(self) -> Iterator[Frame]:
+        try:
+            return self._opened()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _opened(self) -> Iterator[Frame]:
         headers = {"authorization": f"Bearer {self.caller.key}", "accept": "text/event-stream"}
         if self.last_id is not None:
             headers["last-event-id"] = self.last_id
