@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -188,8 +189,8 @@ def _held(name: str, seed: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="jackline-soak-") as place:
         try:
             totals = PARTS[name](seed, Path(place))
-        except AssertionError as broken:
-            print(f"soak: {name}: {broken}", file=sys.stderr)
+        except AssertionError:
+            print(f"soak: {name}:\n{traceback.format_exc()}", file=sys.stderr)
             return False
     print(f"soak: {name}: {totals}", flush=True)
     return True

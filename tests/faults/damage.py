@@ -2,10 +2,11 @@
 
 The journal is one that a real service wrote under load and was killed over, so that facts are in the file and in the
 log beside it. A flip is *silent* when the start and the verification both find nothing and what the journal vouches for
-(facts, and the output of attempts) is not what it told before. Remembered answers and partials are not in the chain: a
-flip that changes only those is counted as *unvouched*.
+(acknowledged facts, and the output of attempts that have ended) is not what it told before. Remembered answers and
+partials are not in the chain: a flip that changes only those is counted as *unvouched*.
 """
 
+import json
 import random
 import shutil
 import sqlite3
@@ -24,11 +25,11 @@ FILES = (JOURNAL_NAME, f"{JOURNAL_NAME}-wal")
 TOLD = {
     "facts": "SELECT position, originator_id, originator_version, topic, state, correlation_id FROM stored_events",
     "answers": "SELECT command_id, request_digest, first, last, answer FROM commands",
-    "output": "SELECT run_id, fence, seq, stream, data FROM output_chunks",
+    "output": "SELECT run_id, fence, seq, stream, data FROM output_chunks INDEXED BY sqlite_autoindex_output_chunks_1 "
+    "ORDER BY run_id, fence, seq",
     "partials": "SELECT run_id, fence, body, saved FROM partials",
-    "output marks": "SELECT * FROM output_marks",
 }
-
+ENDS = (b"run.closed.v1", b"run.attempt_ended.v1")
 UNVOUCHED = {"answers", "partials"}
 
 
@@ -54,16 +55,31 @@ def found(place: Path) -> tuple[str, int | None] | None:
     return None if verdict.ok else (str(verdict.problem), verdict.first_bad_position)
 
 
-def told(place: Path) -> dict[str, Any]:
-    """What the journal tells, table by table."""
+def told(place: Path, upto: int, ended: set[tuple[bytes, int]] | None = None) -> dict[str, Any]:
+    """What the journal tells, table by table: facts up to a position, and output of attempts that had ended by then."""
     with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
         connection.text_factory = bytes
-        return {name: sorted(connection.execute(query), key=repr) for name, query in TOLD.items()}
+        found = {name: connection.execute(query).fetchall() for name, query in TOLD.items()}
+    found["facts"] = sorted(row for row in found["facts"] if row[0] <= upto)
+    ended = ended_in(found["facts"]) if ended is None else ended
+    found["output"] = [row for row in found["output"] if (row[0], row[1]) in ended]
+    return found
+
+
+def ended_in(facts: list[Any]) -> set[tuple[bytes, int]]:
+    """Run and fence of every attempt that has ended: its end vouches for its output."""
+    return {
+        (stream.removeprefix(b"run-"), json.loads(state)["data"]["fence"])
+        for _, stream, _, topic, state, _ in facts
+        if topic in ENDS
+    }
 
 
 def flipped(journal: Path, place: Path, flips: int, chance: random.Random) -> tuple[Counter[str], list[str]]:
     """How many of so many single flips were noticed, harmless or silent, and what each silent one changed."""
-    sound = told(copied(journal, place / "sound"))
+    upto = int((journal / REACHED_NAME).read_bytes().split()[0])
+    sound = told(copied(journal, place / "sound"), upto)
+    ended = ended_in(sound["facts"])
     counts: Counter[str] = Counter()
     silent: list[str] = []
     for number in range(flips):
@@ -74,7 +90,7 @@ def flipped(journal: Path, place: Path, flips: int, chance: random.Random) -> tu
         if found(spoiled) is not None:
             counts["noticed"] += 1
         else:
-            now = told(spoiled)
+            now = told(spoiled, upto, ended)
             changed = {name for name in TOLD if now[name] != sound[name]}
             counts["silent" if changed - UNVOUCHED else "unvouched" if changed else "harmless"] += 1
             silent += [f"bit {bit} of {file.name} changed the {name}" for name in changed - UNVOUCHED]
