@@ -96,8 +96,8 @@ class Caller:
         response = self._connection.getresponse()
         text = response.read()
         found = {name.lower(): value for name, value in response.getheaders()}
-        if response.status != 204 and not found.keys() & {"content-length", "transfer-encoding"}:
-            # http.client takes a head that was cut for a whole one.
+        if response.status != 204 and not text:
+            # http.client takes a head that was cut for a whole one; only 204 has nothing after it.
             raise http.client.IncompleteRead(text)
         if found.get("connection", "").lower() == "close":
             self.close()
