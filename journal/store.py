@@ -331,9 +331,10 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
     def verify(self) -> Verdict:
         """What reading and checking everything found: chain, payloads, contiguity, tail, epoch, output."""
         before, reached = Tail(0, genesis(self.journal_id)), self.datastore.reached.position(self.epoch)
-        verdict = verify_rows(self.rows_after(0), before, self.load_tail(), self.codec.correlation_of)
-        if verdict.ok and verdict.facts < reached:
-            return Verdict(False, verdict.facts, verdict.facts + 1, cut_off(verdict.facts, reached))
+        tail = self.load_tail()
+        verdict = verify_rows(self.rows_after(0), before, tail, self.codec.correlation_of)
+        if verdict.ok and tail.position < reached:
+            return Verdict(False, verdict.facts, tail.position + 1, cut_off(tail.position, reached))
         try:
             gap = self.datastore.read(_FIRST_GAP)[0][0]
             epoch = self.load_epoch()
