@@ -1,6 +1,6 @@
-"""The zombie matrix as a table in docs/testing.md: every guarded write by every worker whose right to it may have ended.
+"""The zombie matrix as a table in docs/testing.md: every guarded write, and every way to lose the right to it.
 
-The cells are those that the suite compares with the service (`tests.commands.zombies`); this only sets them in columns.
+The cells are those that the suite compares with the service (`tests.commands.zombies`); this sets them in columns.
 A cell that most of its row shares is said once, so that what differs stands out.
 """
 

@@ -1,5 +1,7 @@
 """The tests are tested: each planted fault is found by the simulated world, which names the law that it breaks."""
 
+from pathlib import Path
+
 import pytest
 
 from simulation.__main__ import main
@@ -18,6 +20,15 @@ def test_a_planted_fault_is_found_and_its_law_is_named(fault: Fault) -> None:
 def test_every_planted_fault_says_what_is_wrong() -> None:
     assert all(fault.text.endswith(".") for fault in PLANTED)
     assert len(PLANTED) == len({fault.name for fault in PLANTED})
+
+
+def test_the_document_lists_every_planted_fault() -> None:
+    section = Path("docs/testing.md").read_text().partition("<!-- planted faults")[2].partition("<!-- end")[0]
+
+    assert [fault.name for fault in PLANTED] == [
+        line.split()[0] for line in section.splitlines() if " worlds, " in line
+    ]
+    assert f"{len(PLANTED)} of {len(PLANTED)} planted faults found" in section
 
 
 def test_a_fault_that_nobody_finds_fails_the_command(
