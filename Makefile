@@ -8,7 +8,7 @@ STAMP := $(VENV)/.jackline-ready
 ROOMS := domain journal projections evidence commands policies api watchers
 PYTHON ?=
 
-.PHONY: help setup demo test test-kubernetes-real check lint types arrows format bench soak openapi docs constraints clean
+.PHONY: help setup demo test test-kubernetes-real check lint types arrows format bench sim soak openapi docs constraints clean
 
 help: ## print this help
 	@echo "Jackline: a run survives the death of its worker."
@@ -56,9 +56,15 @@ format: setup ## put the code into the one format, and repair what can be repair
 bench: setup ## measure Jackline on this machine (minutes)
 	$(BIN)/python -m benchmarks
 
+SIM_S ?= 120
+sim: setup ## every small world and many random ones, SIM_S seconds each (120); then every planted fault; takes SEED
+	$(BIN)/python -m simulation --exhaustive $(SIM_S)
+	$(BIN)/python -m simulation --seconds $(SIM_S) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m simulation --planted
+
 SOAK_S ?= 600
-soak: setup ## random worlds and real kills for SOAK_S seconds (600); prints its seed, takes SEED
-	SOAK_S=$(SOAK_S) SEED='$(SEED)' $(BIN)/python -m tools.soak
+soak: setup ## random worlds, kills, power cuts and lost answers for SOAK_S seconds (600); takes SEED, PARTS, SCALE
+	SOAK_S=$(SOAK_S) SEED='$(SEED)' PARTS='$(PARTS)' SCALE='$(SCALE)' $(BIN)/python -m tools.soak
 
 openapi: setup ## regenerate docs/openapi.json and the TypeScript types
 	$(BIN)/python -m tools.openapi

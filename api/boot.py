@@ -97,6 +97,7 @@ class Boot:
         assert manager is not None
         assert runner is not None
         journal = node.desk.journal
+        manager.on_failure = node.health.storage_failed
         node.health.sources = {
             "process_manager": (lambda: manager.first_error, manager.acknowledge),
             "presence": (lambda: node.desk.evidence.presence.trouble, lambda: None),

@@ -36,13 +36,19 @@ class Health:
         if isinstance(error, FenceLost):
             self.refused_stale[route] += 1
         problem = problem_of(error)
-        if isinstance(error, OutcomeUnknown | UnreadableStorage):
-            self.storage_down = f"{route}: {error}"
-            self.note(self.storage_down)
+        if self.storage_failed(route, error):
+            self.note(f"{route}: {error}")
         elif problem.status == 500 and not isinstance(error, JournalClosed):
             log.error("%s failed", route, exc_info=error)
             self.note(f"{route}: {type(error).__name__}: {error}")
         return problem
+
+    def storage_failed(self, where: str, error: Exception) -> bool:
+        """Whether this says that nothing can be made durable, or read; it stays so until something is."""
+        failed = isinstance(error, OutcomeUnknown | UnreadableStorage)
+        if failed:
+            self.storage_down = f"{where}: {error}"
+        return failed
 
     def note(self, error: str) -> None:
         """Keep an error until it is acknowledged, if it is the first."""

@@ -31,6 +31,7 @@ from api.app import build_app
 from api.bodies import MAX_BYTES
 from api.boot import Boot
 from api.clock import new_id, system_clock
+from api.descriptors import carried
 from api.node import Node
 from api.protocol import BoundedHttp
 from api.settings import Settings
@@ -72,6 +73,7 @@ def run(settings: Settings) -> int:
     if not settings.loopback and not settings.insecure:
         message = f"{settings.host} can be reached from other machines, and keys would travel there in clear text"
         raise Fault(message, "put it behind TLS and listen on 127.0.0.1, or say --insecure", USAGE)
+    settings = settings.model_copy(update={"streams": carried(settings.streams)})
     _prepare(settings.data_dir)
     listener = _bind(settings)
     try:

@@ -15,7 +15,7 @@ The settlement itself is one helper, which every policy that settles shares; onl
 from typing import Literal
 
 from domain.fencing import fence_lost
-from domain.lease import LeaseRevoked, holder_of
+from domain.lease import FenceLost, Held, LeaseRevoked, holder_of
 from domain.releasing import release_after
 from domain.run import Run, Settled, SettledOtherwise, WaitingVerdict, WrongState
 from domain.run_facts import (
@@ -165,6 +165,8 @@ def report_stop(standing: Standing, presented: Presented, report: Literal["saved
     draft, run = standing.draft(), standing.known
     fence = presented.fence or 0
     worker = run.revoked.get(fence)
+    if worker is None and isinstance(standing.lease, Held) and standing.lease.fence == fence:
+        raise FenceLost(presented=fence, current=fence, holder=standing.lease.worker, reason="not_revoked")
     if worker is None or not presented.may_be(worker):
         raise fence_lost(standing.lease, fence)
     if fence not in run.stop_reports:

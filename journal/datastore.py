@@ -8,12 +8,18 @@ The profile is explicit and the parts that durability rests on are asserted: ``j
 ``synchronous=FULL`` (one fsync for each commit; what is committed survives a power loss).
 
 The library's pool serves the library's own reads. Ours use one reader for each thread, without its locks.
+
+A file that is removed, moved or replaced under a running process can still be written, and what is written is lost with
+the process. So the files' identities are compared after every commit, before anybody is told, and before storage is
+asked how an append ended; put back, the files are good again.
 """
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +35,7 @@ from eventsourcing.sqlite import (
 )
 
 from journal.errors import NotDurable, UnreadableStorage
+from journal.reached import Reached
 
 BUSY_TIMEOUT_S = 5
 """How long a statement waits for another connection's lock: only a backup or a stray tool can hold one."""
@@ -96,6 +103,11 @@ def assert_durable(connection: sqlite3.Connection, path: str) -> None:
             raise NotDurable(path, pragma, wanted, found)
 
 
+def _identity(path: str) -> tuple[int, int]:
+    stats = os.stat(path)
+    return stats.st_dev, stats.st_ino
+
+
 class JournalTransaction(SQLiteTransaction):
     """The library's transaction, begun IMMEDIATE when it writes, and never left open."""
 
@@ -145,9 +157,11 @@ class JournalDatastore(SQLiteDatastore):
         super().__init__(db_name, lock_timeout=BUSY_TIMEOUT_S, originator_id_type="text")
         self.pool = ReaderPool(db_name=db_name, lock_timeout=BUSY_TIMEOUT_S)
         self.readonly = readonly
+        self.reached = Reached(Path(db_name))
         self._writing = threading.RLock()
         self._writer: JournalConnection | None = None
         self._readers: list[sqlite3.Connection] = []
+        self._identities: dict[str, tuple[int, int]] = {}
         self._local = threading.local()
 
     @contextlib.contextmanager
@@ -173,7 +187,24 @@ class JournalDatastore(SQLiteDatastore):
             connection.close()
             raise
         connection.row_factory = sqlite3.Row
+        self._identities[self.pool.db_name] = _identity(self.pool.db_name)
         return JournalConnection(connection, None)
+
+    def require_in_place(self) -> None:
+        """Nothing, when the files that the writer has open are the ones under their names.
+
+        Raises:
+            UnreadableStorage: one was removed, moved or replaced; what is appended now would be lost.
+        """
+        for name in (self.pool.db_name, f"{self.pool.db_name}-wal") if self._identities else ():
+            try:
+                found = _identity(name)
+            except OSError as error:
+                problem = f"{name} is not there any more: {error.strerror}"
+                raise UnreadableStorage(problem) from error
+            if self._identities.setdefault(name, found) != found:
+                problem = f"{name} was replaced by another file while it was in use"
+                raise UnreadableStorage(problem)
 
     def read(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
         """All rows of one SELECT as tuples, from this thread's own reader.
@@ -213,6 +244,9 @@ class JournalDatastore(SQLiteDatastore):
         writer = getattr(self, "_writer", None)
         if writer is not None:
             writer.close()
+        reached = getattr(self, "reached", None)
+        if reached is not None:
+            reached.close()
 
 
 class JournalFactory(SQLiteFactory):

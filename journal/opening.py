@@ -27,6 +27,7 @@ from journal.datastore import READER_PROFILE, assert_durable, connect
 from journal.errors import DataDirUnusable, JournalDamaged, JournalError, NotAJournal, SchemaTooNew, StorageFull
 from journal.lock import DirLock, free_bytes, unusable
 from journal.mapper import DEFAULT_CODEC, Codec
+from journal.reached import cut_off
 from journal.schema import SCHEMA_VERSION, UPGRADES, Steps, create, require_ours, upgrade
 from journal.topics import FOLDS, Fold
 
@@ -234,6 +235,9 @@ def _check_tail(application: SQLiteJournal, path: Path) -> None:
         raise JournalDamaged(
             str(path), f"at position {verdict.first_bad_position}: {verdict.problem}", verdict.first_bad_position
         )
+    position, reached = store.tail.position, store.datastore.reached.position(store.epoch)
+    if position < reached:
+        raise JournalDamaged(str(path), cut_off(position, reached), position + 1)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from journal.datastore import JournalDatastore
 from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead, UnreadableStorage
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending, StoredFact
+from journal.reached import cut_off
 from journal.register_tables import RegisterTables, write_registers
 from journal.registers import RegisterSource
 from journal.schema import TABLES
@@ -200,7 +201,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             with self.datastore.transaction(commit=False) as c:
                 self._require_place(c, batch.before)
             raise
-        self.tail = self.expected
+        self._committed()
 
     def append_each(self, pendings: Sequence[Pending]) -> None:
         """Make durable together those whose guards hold and that contradict nothing; set ``error`` of the rest."""
@@ -218,7 +219,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
                     self.expected = before
                     pending.error = self._refusal(c, pending, error)
                 c.execute("RELEASE decision")
-        self.tail = self.expected
+        self._committed()
 
     def _insert_events(
         self, c: SQLiteCursor, stored_events: Sequence[StoredEvent], *, batch: Batch | None = None, **_: Any
@@ -252,6 +253,15 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             message = f"the journal ends at {position}, and {before.position} was expected"
             raise OperationalError(message)
 
+    def _committed(self) -> None:
+        """After a commit, before anybody is told: it counts if it went into the files that are there."""
+        try:
+            self.datastore.require_in_place()
+        except UnreadableStorage as error:
+            raise OperationalError(error.message) from error
+        self.tail = self.expected
+        self.datastore.reached.note(self.epoch, self.tail.position)
+
     def _head(self, c: SQLiteCursor, stream: str) -> int:
         c.execute(_HEAD, (stream,))
         return c.fetchone()[0] or 0
@@ -267,6 +277,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def load_tail(self) -> Tail:
         """The end of the chain as it is stored now."""
+        self.datastore.require_in_place()
         return Tail(*self.datastore.read("SELECT position, hash FROM tail")[0])
 
     def tail_at(self, position: int) -> Tail:
@@ -314,6 +325,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def stored_at(self, stream: str, version: int) -> tuple[int, bytes] | None:
         """The position and the stored bytes of one fact; None when there is none."""
+        self.datastore.require_in_place()
         rows = self.datastore.read(
             "SELECT position, state FROM stored_events WHERE originator_id = ? AND originator_version = ?",
             (stream, version),
@@ -322,6 +334,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def command(self, command_id: str) -> CommandRow | None:
         """What is remembered under a command id."""
+        self.datastore.require_in_place()
         rows = self.datastore.read(
             "SELECT request_digest, first, last, answer FROM commands WHERE command_id = ?", (command_id,)
         )
@@ -329,8 +342,11 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
 
     def verify(self) -> Verdict:
         """What reading and checking everything found: chain, payloads, contiguity, tail, epoch, output."""
-        before = Tail(0, genesis(self.journal_id))
-        verdict = verify_rows(self.rows_after(0), before, self.load_tail(), self.codec.correlation_of)
+        before, reached = Tail(0, genesis(self.journal_id)), self.datastore.reached.position(self.epoch)
+        tail = self.load_tail()
+        verdict = verify_rows(self.rows_after(0), before, tail, self.codec.correlation_of)
+        if verdict.ok and tail.position < reached:
+            return Verdict(False, verdict.facts, tail.position + 1, cut_off(tail.position, reached))
         try:
             gap = self.datastore.read(_FIRST_GAP)[0][0]
             epoch = self.load_epoch()

@@ -10,6 +10,7 @@ by side, not many more than ``SIDE_BY_SIDE`` at a time, and a long one holds up 
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 from commands.desk import Desk
@@ -54,6 +55,8 @@ class Manager:
         self.counts: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.first_error: str | None = None
+        self.on_failure: Callable[[str, Exception], object] = lambda *_: None
+        """Told of every promise that failed, by its name, and why."""
         self._failing: str | None = None
         self._going: set[asyncio.Future[None]] = set()
         self._wake = asyncio.Event()
@@ -171,10 +174,12 @@ class Manager:
 
     def _remind(self, reminder: Due, mono: float) -> None:
         self.desk.live.deadlines.add_again(reminder._replace(mono=mono))
+        self._wake.set()  # the loop may be asleep until a later one
 
     def _failed(self, name: str, error: Exception) -> None:
         log.exception("promise %s failed and will be tried again", name)
         self.failures[name] += 1
+        self.on_failure(name, error)
         if self.first_error is None:
             self.first_error, self._failing = f"{name}: {error!r}", name
 

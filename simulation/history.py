@@ -13,7 +13,7 @@ from typing import Any
 from domain.lease import FenceBumped, Held, LeaseReleased, LeaseReserved, Reserved
 from domain.presence import LeaderGone, presence_stream
 from domain.queue import queue_stream
-from domain.run import Run, Settled
+from domain.run import Queued, Run, Settled
 from domain.run_facts import AttemptEnded, AttemptStarted, PartialSalvaged, RunClosed, RunSettled, RunSubmitted
 from domain.standing import Standing, effects_stream, lease_stream
 from domain.worker import Registered, WorkerQuarantined, WorkerReleased, worker_stream
@@ -22,7 +22,7 @@ from domain.workspace_facts import WorkspacePlaced
 from journal.mapper import Recorded
 from journal.registers import Write
 from journal.topics import FOLDS
-from simulation.laws import L1, L2, L4, L6, L11, L13, L14, L15, ORDER, QUARANTINE, LawBroken, check_decision
+from simulation.laws import DUE, L1, L2, L4, L6, L11, L13, L14, L15, ORDER, QUARANTINE, LawBroken, check_decision
 
 CLOCK_ENDS = frozenset({"expired", "detached", "slice_ended"})
 """Ends of an attempt by a clock: a late close may replace them."""
@@ -90,6 +90,7 @@ class History:
         for run_id, standing in before.items():
             entries = [(recorded.stream, recorded.fact) for recorded in by_run[run_id]]
             check_decision(standing, entries, self.standing(run_id))
+            _granted_when_due(standing, by_run[run_id])
         for recorded in facts:
             self._book(recorded)
 
@@ -212,3 +213,11 @@ class History:
             for standing in standings
             if isinstance(standing.lease, Held | Reserved) and standing.known.submission.tenant == tenant
         ]
+
+
+def _granted_when_due(before: Standing, facts: Sequence[Recorded]) -> None:
+    phase = before.run.phase if isinstance(before.run, Run) else None
+    for recorded in facts:
+        by_queue = isinstance(recorded.fact, FenceBumped) and recorded.fact.cause == "queue"
+        if by_queue and isinstance(phase, Queued) and recorded.meta.recorded_at < phase.due_at:
+            raise LawBroken(DUE, f"granted {phase.due_at - recorded.meta.recorded_at} too soon", [recorded])

@@ -36,7 +36,7 @@ from projections.stored.runs_fold import RunsFold
 from simulation.attending import LEADERS, Attendance
 from simulation.clock import VirtualClock
 from simulation.history import History
-from simulation.laws import L1, L2, L6, L9, L12, L15, LawBroken
+from simulation.laws import L1, L2, L6, L9, L10, L12, L15, ORDER, LawBroken
 from simulation.messages import Message, Reply, sent
 from simulation.storage import Fault, FaultyJournal
 
@@ -166,8 +166,11 @@ class World:
 
     async def _keep_promises(self) -> None:
         before = self.history.position
-        while await self.manager.step():
-            pass
+        for _ in range(WAKE_UPS):
+            if not await self.manager.step():
+                break
+        else:
+            raise LawBroken(L12, f"something was due {WAKE_UPS} times at one moment", self.story[-20:])
         if self.history.position > before:
             self.tell("service", "keeps its promises", f"@{self.history.position}")
 
@@ -194,6 +197,8 @@ class World:
                 raise LawBroken(L2, f"{worker!r} wrote under fence {fence}, which it was never granted", [message.text])
         command_id = message.caller.command_id
         if command_id is not None and reply.position is not None:
+            if reply.position > self.history.position:
+                raise LawBroken(L10, f"{message.text!r} was acknowledged, and nothing of it is recorded", [reply])
             now = (_canonical(reply.answer), reply.position)
             first = self._answers.setdefault(command_id, now)
             if now != first:
@@ -238,9 +243,15 @@ class World:
                 raise LawBroken(L6, f"{leader_id!r} has other links than are counted", [links])
 
     def _follow(self) -> None:
-        for recorded in self._application.store.facts_after(self._followed, 100_000):
-            self._fold.absorb(recorded)
-            self._followed = recorded.position
+        """Read on as a follower of the feed does: every fact once, in order."""
+        while batch := self.desk.journal.feed.after(self._followed):
+            for recorded in batch:
+                if recorded.position != self._followed + 1:
+                    raise LawBroken(ORDER, f"a follower at {self._followed} was given {recorded.position}", [recorded])
+                self._fold.absorb(recorded)
+                self._followed = recorded.position
+        if self._followed != self.history.position:
+            raise LawBroken(ORDER, f"a follower ends at {self._followed} of {self.history.position}")
         with self._model:
             runs_fold.write(self._model, self._fold.changes())
 

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import facts, origins, verbs
+from tools import facts, origins, verbs, zombies
 
 GENERATED: dict[Path, Callable[[], str]] = {
     origins.DOCUMENT: origins.document,
     facts.DOCUMENT: facts.render,
     verbs.DOCUMENT: verbs.render,
+    zombies.DOCUMENT: zombies.render,
 }
 
 

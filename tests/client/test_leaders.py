@@ -33,7 +33,11 @@ from tests.waiting import eventually, until
 pytestmark = pytest.mark.system
 
 GRACE_S = 1.5
+"""Short, for tests in which it passes. Where a leader must be back in time, the service has its own 60 s: how soon a
+client is back depends on the machine (it pauses up to 2 s between attempts), and is not what is tested."""
 BEYOND_S = GRACE_S + 1.5  # an absence that is certainly longer than the grace
+SESSION_TTL_S = 3.0
+"""Ten times what lies between two beats, so that a busy machine does not end a session that is kept."""
 SETTINGS = {"JACKLINE_LEADER_GRACE_S": str(GRACE_S)}
 
 
@@ -91,13 +95,15 @@ def test_what_a_leader_leaves_is_settled_after_its_grace_and_told_when_it_is_bac
     assert away_since < run.settled_at
 
 
-def test_a_leader_that_returns_within_its_grace_loses_nothing(client: Client, name: str, queue: str) -> None:
-    with client.leader(name) as leader:
-        run_id = leader.submit(1, queue=queue).run_id
-    counted(client, name, 0)
-    with client.leader(name) as leader:
-        run = client.wait(run_id, BEYOND_S)
-        told, away_since = leader.settled_while_away, leader.away_since
+def test_a_leader_that_returns_within_its_grace_loses_nothing(own_service: Service) -> None:
+    own_service.start()
+    with own_service.client() as client:
+        with client.leader("ada") as leader:
+            run_id = leader.submit(1).run_id
+        counted(client, "ada", 0)
+        with client.leader("ada") as leader:
+            run = client.run(run_id)
+            told, away_since = leader.settled_while_away, leader.away_since
 
     assert ("queued", []) == (run.state, told)
     assert away_since is not None
@@ -124,7 +130,6 @@ def test_a_leader_follows_the_facts_of_its_own_runs_and_of_no_others(client: Cli
 
 
 def test_the_asynchronous_leader_stays_across_a_restart_and_misses_no_fact(own_service: Service) -> None:
-    own_service.settings.update(SETTINGS)
     own_service.start()
 
     async def story() -> tuple[Run, list[int], list[int]]:
@@ -137,7 +142,12 @@ def test_the_asynchronous_leader_stays_across_a_restart_and_misses_no_fact(own_s
             seen = [(await anext(facts)).position]
             own_service.kill()
             await asyncio.to_thread(own_service.start)
-            run = await client.wait(run_id, BEYOND_S)
+
+            async def back() -> bool:
+                return (await client.show_leader("ada")).connections == 1
+
+            await eventually(back, what="the leader is back", within_s=30)
+            run = await client.run(run_id)
             await client.cancel(run_id)
             async for fact in facts:
                 seen.append(fact.position)
@@ -153,15 +163,15 @@ def test_the_asynchronous_leader_stays_across_a_restart_and_misses_no_fact(own_s
 
 
 def test_a_leader_is_kept_while_its_process_does_something_else(own_service: Service) -> None:
-    own_service.settings.update(SETTINGS)
     own_service.start()
     with own_service.client() as client, client.leader("busy") as leader:
         run_id = leader.submit(1).run_id
         own_service.kill()
         own_service.start()
-        run = client.wait(run_id, BEYOND_S)
+        until(lambda: client.show_leader("busy").connections == 1, what="the leader is back", within_s=30)
+        until(lambda: leader.connected_by == "stream", what="the leader knows it")
 
-        assert ("queued", "stream", 1) == (run.state, leader.connected_by, client.show_leader("busy").connections)
+        assert "queued" == client.run(run_id).state
 
 
 def test_a_leader_that_may_not_be_is_refused_as_it_enters(shared: Service, client: Client, name: str) -> None:
@@ -221,14 +231,14 @@ def between(client: Client) -> Iterator[Between]:
 def test_where_streams_cannot_be_kept_a_session_stands_in(
     client: Client, between: Between, name: str, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "SESSION_TTL_S", 1.0)
+    monkeypatch.setattr(presence, "SESSION_TTL_S", SESSION_TTL_S)
     monkeypatch.setattr(presence, "SESSION_BEAT_S", 0.3)
     lost = client.submit(1, queue=queue, leader_id=name).run_id
     client.wait(lost, 20)
     with Client(between.url, client.transport.address.key) as far, far.leader(name) as leader:
         run_id = leader.submit(1, queue=queue).run_id
         until(lambda: leader.settled_while_away, what="it is told what was settled")
-        kept = client.wait(run_id, BEYOND_S)
+        kept = client.wait(run_id, SESSION_TTL_S + BEYOND_S)
         until(lambda: between.streams_refused > 1, what="a stream is tried again")
         told, connected_by = leader.settled_while_away, leader.connected_by
     left = client.show_leader(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jackline import Client
+from jackline import Client, Run
 from tests.client.leading import DEAF, PATIENT, Led, commands_of
 from tests.client.serving import Service, WorkerProcess, bare_environment
 from tests.waiting import until
@@ -55,6 +55,14 @@ class Stage:
     def run(self, script: str, *options: str, terminal: bool = False) -> Led:
         """A `jackline run` of a shell script."""
         return self.lead("run", *options, "--", "sh", "-c", script, str(self.over), terminal=terminal)
+
+
+def led_again(client: Client, run_id: str) -> Run:
+    """The run, once its leader is connected."""
+    leader_id = client.run(run_id).leader_id
+    assert leader_id is not None
+    until(lambda: client.show_leader(leader_id).connections == 1, what="the leader is back", within_s=30)
+    return client.run(run_id)
 
 
 @pytest.fixture
@@ -116,18 +124,24 @@ def test_a_command_that_is_deaf_to_the_order_to_stop_is_killed_and_reported_as_i
     assert "ignored" == stopped(stage.client, run_id)
 
 
-def test_a_leader_that_comes_back_within_its_grace_loses_nothing(stage: Stage, hand: WorkerProcess) -> None:
-    led = stage.run(PATIENT)
-    run_id = led.run_id()
-    led.kill()
-    back = stage.lead("attach", run_id)
-    assert run_id == back.run_id()
-    run = stage.client.wait(run_id, BEYOND_S)
-    stage.over.touch()
+def test_a_leader_that_comes_back_within_its_grace_loses_nothing(
+    own_service: Service, worker: Callable[..., WorkerProcess], tmp_path: Path
+) -> None:
+    own_service.start()
+    worker(own_service, "hand")
+    with own_service.client() as client:
+        stage = Stage(own_service, client, tmp_path, "")
+        led = stage.run(PATIENT)
+        run_id = led.run_id()
+        led.kill()
+        back = stage.lead("attach", run_id)
+        assert run_id == back.run_id()
+        run = led_again(client, run_id)
+        stage.over.touch()
 
-    assert "running" == run.state
-    assert (0, "begun\nover\n") == (back.ended(), back.output)
-    assert 1 == stage.client.run(run_id).attempt
+        assert "running" == run.state
+        assert (0, "begun\nover\n") == (back.ended(), back.output)
+        assert 1 == client.run(run_id).attempt
 
 
 def test_the_first_interrupt_asks_the_run_to_end_and_follows_it_there(stage: Stage, hand: WorkerProcess) -> None:
@@ -212,7 +226,6 @@ def test_what_was_settled_while_its_leader_was_away_is_shown_to_it(stage: Stage,
 def test_a_run_and_its_leader_outlast_a_restart_of_the_service(
     own_service: Service, worker: Callable[..., WorkerProcess], tmp_path: Path, end: Callable[[Service], object]
 ) -> None:
-    own_service.settings.update(SETTINGS)
     own_service.start()
     worker(own_service, "hand")
     with own_service.client() as client:
@@ -221,7 +234,7 @@ def test_a_run_and_its_leader_outlast_a_restart_of_the_service(
         run_id = led.run_id()
         end(own_service)
         own_service.start()
-        run = client.wait(run_id, BEYOND_S)
+        run = led_again(client, run_id)
         stage.over.touch()
         code = led.ended()
 

@@ -47,7 +47,7 @@ def test_a_journal_is_there_again_after_it_was_closed(place: Path) -> None:
     assert [1, 2, 3] == [fact.position for fact in app.store.facts_after(0, 10)]
     assert app.store.verify().ok
     app.close()
-    assert {JOURNAL_NAME, "journal.lock"} == {path.name for path in place.iterdir()}
+    assert {JOURNAL_NAME, "journal.lock", "journal.reached"} == {path.name for path in place.iterdir()}
 
 
 async def test_a_journal_opened_by_the_service_goes_on_where_it_ended(place: Path) -> None:

@@ -130,6 +130,14 @@ async def test_a_promise_that_fails_is_counted_told_and_tried_again_until_it_is_
     )  # fmt: skip
 
 
+async def test_a_loop_that_is_asleep_wakes_to_try_a_failed_promise_again(world: World) -> None:
+    run_id, _ = await world.held("w1", ttl=10)
+    world.gate.fails()
+    await running(world)
+
+    assert 10 + RETRY_S <= await until(world, run_id, "queued") <= 10 + RETRY_S + 0.02
+
+
 @pytest.mark.origin("D11", "D33")
 async def test_the_first_error_is_kept_while_others_follow_and_cleared_by_its_own_promise_only(world: World) -> None:
     run_id, _ = await world.held("w1", ttl=10)

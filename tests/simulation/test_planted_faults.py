@@ -1,55 +1,45 @@
-"""The tests are tested: for each law there is a planted fault, and the world finds it and names that law."""
+"""The tests are tested: each planted fault is found by the simulated world, which names the law that it breaks."""
+
+from pathlib import Path
 
 import pytest
 
-from simulation.laws import (
-    COUNTERS,
-    L1,
-    L2,
-    L3,
-    L4,
-    L5,
-    L8,
-    L9,
-    L11,
-    L13,
-    L14,
-    L15,
-    ONE_APPEND,
-    LawBroken,
-)
-from simulation.seeded import SeedFailed, play_all
-from tests.simulation import faults
-from tests.simulation.faults import Plant
-
-SEEDS = 40
-"""Worlds that are played at most until a fault is found; most are found in the first."""
-
-PLANTED: list[tuple[str, Plant]] = [
-    (L1, faults.keep_the_fence),
-    (L1, faults.grant_a_fence_twice),
-    (L2, faults.accept_any_fence),
-    (L3, faults.reopen_the_settled),
-    (L4, faults.settle_without_a_reason),
-    (L5, faults.abort_at_the_first_silence),
-    (L8, faults.forget_effects),
-    (L9, faults.leave_it_in_the_queue),
-    (L9, faults.lose_rows),
-    (L11, faults.refuse_to_evolve),
-    (L13, faults.ignore_limits),
-    (L14, faults.salvage_twice),
-    (L15, faults.forget_commands),
-    (COUNTERS, faults.count_every_end),
-    (ONE_APPEND, faults.put_the_outcome_first),
-]
+from simulation.__main__ import main
+from simulation.planted import registry
+from simulation.planted.registry import PLANTED, SEEDS, Fault, find
 
 
-@pytest.mark.parametrize(("law", "plant"), PLANTED, ids=[plant.__name__ for _, plant in PLANTED])
-def test_a_planted_fault_is_found_and_its_law_is_named(law: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch)
+@pytest.mark.parametrize("fault", PLANTED, ids=[fault.name for fault in PLANTED])
+def test_a_planted_fault_is_found_and_its_law_is_named(fault: Fault) -> None:
+    found = find(fault)
 
-    with pytest.raises(SeedFailed) as failed:
-        play_all(range(SEEDS))
+    assert found is not None, f"{SEEDS} worlds do not notice: {fault.text}"
+    assert found.law in fault.laws
 
-    assert isinstance(failed.value.broken, LawBroken), str(failed.value)
-    assert law == failed.value.broken.law
+
+def test_every_planted_fault_says_what_is_wrong() -> None:
+    assert all(fault.text.endswith(".") for fault in PLANTED)
+    assert len(PLANTED) == len({fault.name for fault in PLANTED})
+
+
+def test_the_document_lists_every_planted_fault() -> None:
+    section = Path("docs/testing.md").read_text().partition("<!-- planted faults")[2].partition("<!-- end")[0]
+
+    assert [fault.name for fault in PLANTED] == [
+        line.split()[0] for line in section.splitlines() if " worlds, " in line
+    ]
+    assert f"{len(PLANTED)} of {len(PLANTED)} planted faults found" in section
+
+
+def test_a_fault_that_nobody_finds_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change_nothing(patch: pytest.MonkeyPatch) -> None:
+        """Nothing is wrong."""
+
+    harmless = Fault(change_nothing, ())
+    monkeypatch.setattr("simulation.__main__.PLANTED", (PLANTED[0], harmless))
+    monkeypatch.setattr(registry, "SEEDS", 2)
+
+    assert 1 == main(["--planted"])
+    assert "change_nothing               NOT FOUND" in capsys.readouterr().out

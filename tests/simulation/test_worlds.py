@@ -4,8 +4,8 @@ import pytest
 
 from simulation.__main__ import main
 from simulation.laws import L8
+from simulation.planted.decisions import forget_effects
 from simulation.seeded import SeedFailed, play, play_all
-from tests.simulation.faults import forget_effects
 
 SEEDS = range(32)
 BROKE_ONCE = (3, 5, 104, 117, 141, 206, 303, 324, 418, 7015, 7250)

@@ -96,6 +96,9 @@ class Caller:
         response = self._connection.getresponse()
         text = response.read()
         found = {name.lower(): value for name, value in response.getheaders()}
+        if response.status != 204 and not text:
+            # http.client takes a head that was cut for a whole one; only 204 has nothing after it.
+            raise http.client.IncompleteRead(text)
         if found.get("connection", "").lower() == "close":
             self.close()
         return Answer(f"{method} {path}", response.status, found, json.loads(text) if text else None)
@@ -187,6 +190,13 @@ class Listening:
     _response: http.client.HTTPResponse | None = field(default=None, init=False)
 
     def __enter__(self) -> Iterator[Frame]:
+        try:
+            return self._opened()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _opened(self) -> Iterator[Frame]:
         headers = {"authorization": f"Bearer {self.caller.key}", "accept": "text/event-stream"}
         if self.last_id is not None:
             headers["last-event-id"] = self.last_id
@@ -194,7 +204,7 @@ class Listening:
         self._connection.request("GET", self.path, headers=headers)
         response = self._response = self._connection.getresponse()
         assert response.status == 200, (response.status, response.read())
-        assert response.headers["content-type"].split(";")[0] == "text/event-stream"
+        assert str(response.headers["content-type"]).split(";")[0] == "text/event-stream"
         return _frames(response)
 
     def __exit__(self, *_: object) -> None:

@@ -5,9 +5,30 @@ from pathlib import Path
 
 import pytest
 
+from tests.system.nursery import Nursery
 from tests.system.serving import Service
 
 Serving = Callable[..., Service]
+
+
+@pytest.fixture(scope="session")
+def nursery(checkout: Path) -> Iterator[Nursery]:
+    """Where services come from that start at once."""
+    nursery = Nursery(checkout)
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def make_quick_service(make_service: Serving, nursery: Nursery) -> Serving:
+    """Makes services that start at once, and whose disk and clock can be made to fail."""
+
+    def make(data_dir: Path | None = None, **settings: object) -> Service:
+        service = make_service(data_dir, **settings)
+        service.nursery = nursery
+        return service
+
+    return make
 
 
 @pytest.fixture

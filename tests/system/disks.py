@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.system.serving import Service, limited_file_size
+from tests.system.serving import Service
 
 DISK_MB = 8
 LEFT_BYTES = 64 * 1024
@@ -39,7 +39,7 @@ class SmallDisk:
     def fill_to_the_brim(self, service: Service) -> None:
         """Leave nothing at all, for a service that is not running."""
         if not self.mounted:
-            service.prepare = limited_file_size(4096)
+            service.bounds = {"file_size": 4096}
             return
         with (self.place / "ballast").open("wb") as ballast:
             try:
@@ -51,7 +51,7 @@ class SmallDisk:
     def free(self, service: Service) -> None:
         """There is room again."""
         (self.place / "ballast").unlink(missing_ok=True)
-        service.prepare = None
+        service.bounds = {}
         if not self.mounted and service.process is not None:
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
             resource.prlimit(service.pid, resource.RLIMIT_FSIZE, unlimited)

@@ -6,6 +6,7 @@ repeating what nobody answered, go on by themselves.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.system.load import Crowd, Fact, Promise, broken, chances, disorder, duplicates, unvouched
@@ -33,8 +34,10 @@ class Survived:
     facts: dict[str, list[Fact]]
 
 
-def survive(service: Service, ordeal: Ordeal) -> Survived:
+def survive(service: Service, ordeal: Ordeal, start: Callable[[Service], object] = Service.start) -> Survived:
     """Put a running service through the ordeal; everything that is wrong fails with the seed that shows it.
+
+    `start` starts it again after a kill.
 
     Raises:
         AssertionError: something acknowledged was lost, doubled, or put in another order.
@@ -48,7 +51,7 @@ def survive(service: Service, ordeal: Ordeal) -> Survived:
             _load(crowd, chance.randint(FEWEST, MOST))
             service.kill()
             promised = crowd.since(marks)
-            service.start()
+            start(service)
             lost = broken(service.caller(), promised)
             assert [] == lost, f"kill {number}, seed {ordeal.seed}"
         _load(crowd, MOST)

@@ -155,7 +155,8 @@ class Crowd:
             client.stopping.set()
         for client in self.clients:
             client.join(within_s)
-        assert [] == [client.diary.problem for client in self.clients if not client.diary.finished]
+        problems = [client.diary.problem for client in self.clients if not client.diary.finished]
+        assert not problems, f"clients could not finish: {problems}"
 
     def abandon(self) -> None:
         """Have every client give up at once: the service may never answer again."""

@@ -2,18 +2,21 @@
 
 It listens on loopback only. The port is chosen free at the first start and kept, so that clients find the service again
 after a restart. It is ready when it says so on standard error. Whatever happens to the test, the process is ended.
+
+With a nursery it is forked from a process that has loaded everything, for tests that start one many times or spoil its
+disk and clock; without, it is the console script.
 """
 
 import os
 import re
-import resource
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.system.calling import Caller
+from tests.system.nursery import Child, Nursery, bound
 from tests.waiting import until
 
 READY = re.compile(r"^jackline ready on http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
@@ -30,10 +33,13 @@ class Service:
         self.settings: Mapping[str, str] = {f"JACKLINE_{name.upper()}": str(value) for name, value in settings.items()}
         self.log = data_dir.with_name(f"{data_dir.name}.log")
         self.port = 0
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Child | None = None
         self._callers: list[Caller] = []
-        self.prepare: Callable[[], None] | None = None
-        """Runs in the new process before the service does, to bound what it may use."""
+        self.bounds: Mapping[str, int] = {}
+        """How much of what the next process may use, by the names of `BOUNDS`; it may be raised while it runs."""
+        self.nursery: Nursery | None = None
+        self.faults: Path | None = None
+        """The file that tells the next process's disk and clock to fail; only with a nursery."""
 
     @property
     def key(self) -> str:
@@ -78,7 +84,9 @@ class Service:
         assert self.process.poll() is None, f"it ended with {self.process.returncode} instead of starting:\n{said}"
         return READY.search(said)
 
-    def _launch(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _launch(self, arguments: Sequence[str]) -> subprocess.Popen[bytes] | Child:
+        if self.nursery is not None:
+            return self.nursery.bear(arguments, self.settings, self.log, bounds=self.bounds, faults=self.faults)
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [str(self.script), *arguments],
@@ -86,8 +94,13 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=self.prepare,
+                preexec_fn=self._bound,
             )
+
+    def _bound(self) -> None:
+        """Runs in the new process before the service does."""
+        for name, most in self.bounds.items():
+            bound(name, most)
 
     def kill(self) -> None:
         """kill -9, and nothing else."""
@@ -163,15 +176,6 @@ def one_line(said: str) -> str:
     lines = [line for line in said.splitlines() if line.strip()]
     assert len(lines) == 1, said
     return lines[0]
-
-
-def limited_file_size(most_bytes: int) -> Callable[[], None]:
-    """Bounds how large a file the new process may write: a full disk where none can be mounted."""
-
-    def prepare() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
-
-    return prepare
 
 
 def submit(caller: Caller, **wish: Any) -> str:

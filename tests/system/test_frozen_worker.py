@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from tests.system.calling import Caller, Listening
+from tests.system.conftest import Serving
 from tests.system.frozen_worker import FrozenWorker
 from tests.system.serving import Service, claim_one, register, submit
 
 pytestmark = [pytest.mark.system, pytest.mark.origin("B4", "B5", "R8")]
 
 TTL_S = 0.5
+STEERING: dict[str, dict[str, Any]] = {"answer": {"answer": "late"}, "verdict": {"verdict": "succeeded"}}
 Writes = dict[str, tuple[str, dict[str, Any]]]
 
 
@@ -199,3 +201,31 @@ def _until_expired(caller: Caller, run_id: str) -> None:
         for frame in frames:
             if frame.name == "lease.expired.v1":
                 return
+
+
+def test_a_leader_frozen_past_its_grace_has_lost_its_runs_and_changes_nothing_when_it_thaws(
+    make_quick_service: Serving, checkout: Path
+) -> None:
+    service = make_quick_service(leader_grace_s=0.3).start()
+    caller, leader = service.caller(), FrozenWorker(checkout, service.port, service.key)
+    try:
+        leader.do("PUT", "/v1/leaders/ada/sessions/one", {"ttl_s": 1})
+        run_id = leader.do("POST", "/v1/runs", {"leader_id": "ada"})[1]["run_id"]
+        claim_one(caller, register(caller, "worker"))
+        leader.freeze()
+        run = caller.get(f"/v1/runs/{run_id}?until=settled&wait_s=20").ok()
+        assert ("cancelled", "leader_gone", 2) == (run["state"], run["reason"], run["fence"])
+        before = visible(caller, run_id)
+
+        for path in ("answer", "pause", "resume", "verdict"):
+            leader.begin("POST", f"/v1/runs/{run_id}/{path}", STEERING.get(path, {}))
+        leader.thaw()
+        told = [leader.answer() for _ in range(4)]
+        writes = {kind: caller.post(path, body) for kind, (path, body) in guarded_writes(run_id, 1).items()}
+
+        assert [(409, "run_settled")] * 4 == [(status, body["code"]) for status, body in told]
+        closes = writes.pop("closes").ok()["closes"][0]
+        assert {"fence_lost"} == {closes["code"], *(answer.code for answer in writes.values())}
+        assert before == visible(caller, run_id)
+    finally:
+        leader.end()

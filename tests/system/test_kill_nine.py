@@ -10,8 +10,10 @@ from tests.system.kills import Ordeal, survive
 pytestmark = [pytest.mark.system, pytest.mark.origin("C32", "D46")]
 
 
-def test_forty_kills_of_a_loaded_service_lose_nothing_and_double_nothing(make_service: Serving, seed: int) -> None:
-    service = make_service(retry_continuation_s=0).start()
+def test_forty_kills_of_a_loaded_service_lose_nothing_and_double_nothing(
+    make_quick_service: Serving, seed: int
+) -> None:
+    service = make_quick_service(retry_continuation_s=0).start()
 
     survived = survive(service, Ordeal(kills=40, seed=seed))
 

@@ -56,9 +56,10 @@ def test_a_leader_that_is_killed_is_missed_at_once_and_its_run_is_settled_at_its
 @pytest.mark.parametrize("kind", ["stream", "socket"])
 @pytest.mark.parametrize("way", ["restart", "kill"])
 def test_a_restart_of_the_service_costs_its_leaders_nothing(make_service: Serving, kind: str, way: str) -> None:
-    service = make_service(leader_grace_s=5).start()
+    service = make_service().start()
     client = led(service, kind)
     run_id = submit(service.caller(), leader_id="ada")
+    submitted_at = service.caller().get(f"/v1/runs/{run_id}").ok()["submitted_at"]
     if way == "restart":
         service.restart()
     else:
@@ -66,6 +67,7 @@ def test_a_restart_of_the_service_costs_its_leaders_nothing(make_service: Servin
         service.start()
     client.wait(20)
     assert 0 == connections(service)
+    assert submitted_at < service.caller().get("/v1/leaders/ada").ok()["zero_since"], "its absence began with our end"
     back = led(service, kind)
 
     assert "queued" == state(service, run_id)
