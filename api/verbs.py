@@ -49,7 +49,7 @@ def guarded(work: Callable[[], T]) -> T:
 
 def fault(error: JournalError) -> Fault:
     """The error as the command line says it."""
-    return Fault(error.message, error.remedy, FAILED)
+    return Fault(f"{error.code}: {error.message}", error.remedy, FAILED)
 
 
 def print_json(value: Any) -> None:
