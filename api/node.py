@@ -19,6 +19,7 @@ from api.streams import OpenStreams
 from commands.desk import Desk
 from domain.values import Clock
 from policies.manager import Manager
+from projections.checkpointing import Checkpoints
 from projections.runner import Runner
 from projections.stored.runs import RunsModel
 
@@ -43,6 +44,7 @@ class Node:
         self.gate_or_none: Gate | None = None
         self.desk_or_none: Desk | None = None
         self.runner: Runner | None = None
+        self.checkpoints: Checkpoints | None = None
         self.manager: Manager | None = None
         self._told_to_stop = asyncio.Event()
 
@@ -120,6 +122,8 @@ class Node:
             }
         if self.runner is not None:
             loops["projections"] = self.runner.health()
+        if self.checkpoints is not None:
+            loops["checkpoints"] = self.checkpoints.health()
         marks = desk.evidence.presence
         loops["presence"] = {**marks.sizes(), "unrecorded_drops": marks.unrecorded_drops, "first_error": marks.trouble}
         return {

@@ -1,0 +1,83 @@
+"""Checkpoints of a running service: written at a clean stop, gone by at the next start, left aside when damaged."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journal.checkpoints import CHECKPOINT_NAME
+from tests.api.service import Service, running
+
+
+async def checkpoints(service: Service) -> dict[str, Any]:
+    """What the service says about its checkpoints."""
+    health = await service.ok("GET", "/healthz")
+    return dict(health["loops"]["checkpoints"])
+
+
+async def worked(data_dir: Path) -> str:
+    """A service that settled some runs, holds one, and was stopped in good order; the run that it holds."""
+    async with running(data_dir) as service:
+        for _ in range(5):
+            run_id = await service.held()
+            await service.ok("POST", f"/v1/runs/{run_id}/close", {"fence": 1, "outcome": "succeeded"})
+        return await service.held()
+
+
+async def test_a_clean_stop_leaves_a_checkpoint_and_the_next_start_reads_only_what_is_open(
+    data_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await worked(data_dir)
+    caplog.set_level(logging.INFO, "api.boot")
+    async with running(data_dir) as service:
+        run = await service.ok("GET", f"/v1/runs/{run_id}")
+        said = await checkpoints(service)
+
+    assert ("running", "w1", 1) == (run["state"], run["owner"], run["fence"])
+    assert said["ignored_at_start"] is None
+    assert (0, 24) == (said["behind"], said["position"])
+    assert "replayed 4 of 24 facts" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00" * 400, b'{"format": 99}\nrest'])
+async def test_a_damaged_checkpoint_is_said_once_and_costs_nothing_but_time(
+    data_dir: Path, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    run_id = await worked(data_dir)
+    (data_dir / CHECKPOINT_NAME).write_bytes(content)
+    async with running(data_dir) as service:
+        run = await service.ok("GET", f"/v1/runs/{run_id}")
+        health = await service.ok("GET", "/healthz")
+        said = await checkpoints(service)
+
+    assert ("running", "ok") == (run["state"], health["status"])
+    assert said["ignored_at_start"]
+    assert 1 == caplog.text.count("the whole journal is read instead")
+    async with running(data_dir) as service:
+        assert (await checkpoints(service))["ignored_at_start"] is None
+
+
+async def test_a_start_without_a_checkpoint_says_nothing(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run_id = await worked(data_dir)
+    (data_dir / CHECKPOINT_NAME).unlink()
+    async with running(data_dir) as service:
+        assert "running" == (await service.ok("GET", f"/v1/runs/{run_id}"))["state"]
+        assert (await checkpoints(service))["ignored_at_start"] is None
+    assert "checkpoint" not in caplog.text
+
+
+async def test_a_checkpoint_that_cannot_be_written_degrades_nothing_that_runs(data_dir: Path) -> None:
+    async with running(data_dir) as service:
+        run_id = await service.submitted()
+        (data_dir / f"{CHECKPOINT_NAME}.new").mkdir()
+        assert service.node.checkpoints is not None
+        await service.node.checkpoints.stop()
+        health = await service.ok("GET", "/healthz")
+        await service.ok("POST", f"/v1/runs/{run_id}/cancel", {})
+        (data_dir / f"{CHECKPOINT_NAME}.new").rmdir()
+        await service.node.checkpoints.stop()
+
+        assert ("degraded", 1) == (health["status"], health["loops"]["checkpoints"]["errors"])
+        assert "checkpoints: after position 0" in health["first_error"]
+        assert "ok" == (await service.ok("GET", "/healthz"))["status"]
