@@ -36,8 +36,8 @@ async def test_a_clean_stop_leaves_a_checkpoint_and_the_next_start_reads_only_wh
 
     assert ("running", "w1", 1) == (run["state"], run["owner"], run["fence"])
     assert said["ignored_at_start"] is None
-    assert (0, 24) == (said["behind"], said["position"])
-    assert "replayed 4 of 24 facts" in caplog.text
+    assert (0, 29) == (said["behind"], said["position"])
+    assert "replayed 4 of 29 facts" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00" * 400, b'{"format": 99}\nrest'])
