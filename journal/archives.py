@@ -23,11 +23,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from journal.carried import FOLDER, SUFFIX, carried_file
 from journal.datastore import JournalDatastore
 from journal.errors import ArchiveUnusable
 
-FOLDER = "archive"
-SUFFIX = ".facts"
 MARK = b"@"
 KEPT_BLOCKS = 1_024
 """Blocks kept unpacked: a few kB each."""
@@ -122,7 +121,9 @@ class Archives:
         return str(rows[0][0])
 
     def names(self) -> list[str]:
-        """The file names of all archives."""
+        """The file names of all archives; a journal of schema 1 has none."""
+        if not self._datastore.read("SELECT 1 FROM sqlite_master WHERE name = 'archives'"):
+            return []
         return [str(row[0]) for row in self._datastore.read("SELECT name FROM archives ORDER BY number")]
 
     def _block(self, place: tuple[int, int]) -> dict[int, bytes]:
@@ -149,11 +150,18 @@ class Archives:
     def _file(self, number: int, name: str) -> sqlite3.Connection:
         connection = self._files.get(number)
         if connection is None:
-            uri = f"file:{quote(str(self.folder / name))}?mode=ro&immutable=1"
-            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            self._files[number] = connection
+            connection = self._files[number] = self._open(name)
             if len(self._files) > OPEN_FILES:
                 self._files.popitem(last=False)[1].close()
+        return connection
+
+    def _open(self, name: str) -> sqlite3.Connection:
+        path = self.folder / name
+        carried = None if path.exists() else carried_file(self._datastore, f"{FOLDER}/{name}")
+        if carried is None:
+            return sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
+        connection.deserialize(carried)
         return connection
 
     def close(self) -> None:

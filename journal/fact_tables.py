@@ -32,11 +32,11 @@ _WHOLE = (
 _AT = "WHERE position IN (SELECT value FROM json_each(?)) ORDER BY position"
 HEAD = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
 _OWN = ", ".join("?" * len(RUN_SCOPED))
-_OF_RUN = (
-    f"WHERE position IN (SELECT position FROM stored_events WHERE originator_id IN ({_OWN}) AND position > ? "  # noqa: S608
-    "UNION SELECT position FROM stored_events WHERE correlation_id = ? AND position > ? ORDER BY 1 LIMIT ?) "
-    "ORDER BY position"
+_POSITIONS_OF = (
+    f"SELECT position FROM stored_events WHERE originator_id IN ({_OWN}) AND position > ? "  # noqa: S608
+    "UNION SELECT position FROM stored_events WHERE correlation_id = ? AND position > ? ORDER BY 1 LIMIT ?"
 )
+_OF_RUN = f"WHERE position IN ({_POSITIONS_OF}) ORDER BY position"
 _LAST_IN = "(SELECT position FROM stored_events WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1)"
 _LAST_OF = (
     "SELECT max(position) FROM (SELECT max(position) AS position FROM stored_events WHERE correlation_id = ? "  # noqa: S608
@@ -91,6 +91,11 @@ class FactTables:
         own = (f"{kind}-{correlation_id}" for kind in RUN_SCOPED)
         rows = self._read(_SELECT + _OF_RUN, (*own, after, correlation_id, after, limit))
         return [self.codec.recorded(row) for row in rows]
+
+    def positions_of(self, correlation_id: str) -> list[int]:
+        """The positions of all facts of one correlation, in order."""
+        own = (f"{kind}-{correlation_id}" for kind in RUN_SCOPED)
+        return [row[0] for row in self.datastore.read(_POSITIONS_OF, (*own, 0, correlation_id, 0, -1))]
 
     def last_position(self, correlation_id: str) -> int:
         """The position of the last fact of a correlation; 0 when it has none."""
