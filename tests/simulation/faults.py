@@ -22,10 +22,11 @@ from domain.settling import Settlement, settle_into
 from domain.standing import Presented, Remains, RunDraft, Standing, end_attempt
 from domain.values import EPOCH, Fact, Moment, to_json
 from journal.commit import Journal
+from journal.mapper import Meta
 from journal.topics import FOLDS, Fold
 from projections.live.index import Live
 from projections.live.limits import Limits
-from projections.stored.runs_fold import RunsFold
+from projections.stored.projection import Folding
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -120,14 +121,13 @@ def leave_it_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lose_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The read model that follows the journal misses a fact now and then."""
-    right = RunsFold.absorb
+    """A read model that follows the journal misses a fact now and then; folded anew, without metadata, it does not."""
+    right = Folding.absorb
 
-    def absorb(fold: RunsFold, recorded: Any) -> None:
-        if recorded.position % 7:
-            right(fold, recorded)
+    def absorb(folding: Folding, facts: Any) -> None:
+        right(folding, [one for one in facts if one.position % 7 or not isinstance(one.meta, Meta)])
 
-    monkeypatch.setattr(RunsFold, "absorb", absorb)
+    monkeypatch.setattr(Folding, "absorb", absorb)
 
 
 def refuse_to_evolve(monkeypatch: pytest.MonkeyPatch) -> None:
