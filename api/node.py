@@ -20,6 +20,7 @@ from commands.desk import Desk
 from domain.values import Clock
 from policies.manager import Manager
 from projections.checkpointing import Checkpoints
+from projections.past_runs import PastRuns
 from projections.runner import Runner
 from projections.stored.runs import RunsModel
 
@@ -46,6 +47,7 @@ class Node:
         self.runner: Runner | None = None
         self.checkpoints: Checkpoints | None = None
         self.manager: Manager | None = None
+        self._past: PastRuns | None = None
         self._told_to_stop = asyncio.Event()
 
     @property
@@ -75,6 +77,13 @@ class Node:
         """The read model of runs, once it is open."""
         assert self.runner is not None, "the read model is asked for before the boot has opened it"
         return self.runner.runs
+
+    @property
+    def past(self) -> PastRuns:
+        """Lists of runs as they were, once the read model is open."""
+        if self._past is None:
+            self._past = PastRuns(self.runs, self.desk.journal.store)
+        return self._past
 
     @property
     def stopping(self) -> bool:

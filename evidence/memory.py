@@ -17,6 +17,7 @@ import msgspec
 from domain.lease import LeaseMark
 from domain.values import Moment
 from evidence.presence import PresenceMarks
+from evidence.refused import RefusedWrites
 
 TOOLS_MAX = 256
 """Tool calls of one run that are known to be in flight; of more, the oldest are forgotten."""
@@ -85,6 +86,7 @@ class Evidence:
     def __init__(self) -> None:
         self.leases = LeaseMarks()
         self.presence = PresenceMarks()
+        self.refused = RefusedWrites()
         self._activity: dict[str, Activity] = {}
         self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}
