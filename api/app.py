@@ -21,10 +21,23 @@ from api.channel import Channel
 from api.node import Node
 from api.presence import PresenceSocket
 from api.problems import JSON, MethodNotAllowed, Problem, RouteUnknown, problem_of
-from api.routes import claims, effects, facts, health, holding, keys, leaders, queues, runs, workers
+from api.routes import (
+    claims,
+    effects,
+    facts,
+    health,
+    holding,
+    journal,
+    keys,
+    leaders,
+    projections,
+    queues,
+    runs,
+    workers,
+)
 from api.wire_service import Live, Ready
 
-ROUTERS = (claims, holding, workers, leaders, runs, facts, effects, queues, keys, health)
+ROUTERS = (claims, holding, workers, leaders, runs, facts, effects, queues, projections, keys, journal, health)
 PLAIN = {"/livez": "GET /livez", "/readyz": "GET /readyz"}
 
 

@@ -18,6 +18,7 @@ OPERATORS: Roles = frozenset({"operator", "admin"})
 LEADERS: Roles = frozenset({"leader", "admin"})
 STEERERS: Roles = frozenset({"leader", "operator", "admin"})
 WORKERS: Roles = frozenset({"worker", "admin"})
+READERS: Roles = frozenset({"reader", "operator", "admin"})
 FLEET: Roles = frozenset({"worker", "operator", "admin"})
 
 TABLE: Mapping[str, Roles] = {
@@ -40,6 +41,10 @@ TABLE: Mapping[str, Roles] = {
     "GET /v1/runs/{run_id}/output": EVERYBODY,
     "GET /v1/runs/{run_id}/effects": EVERYBODY,
     "GET /v1/runs/{run_id}/why": EVERYBODY,
+    "GET /v1/runs/{run_id}/timeline": EVERYBODY,
+    "GET /v1/effects": EVERYBODY,
+    "GET /v1/usage": READERS,
+    "GET /v1/projections": READERS,
     "POST /v1/runs/{run_id}/cancel": STEERERS,
     "POST /v1/runs/{run_id}/pause": STEERERS,
     "POST /v1/runs/{run_id}/resume": STEERERS,
@@ -81,6 +86,7 @@ TABLE: Mapping[str, Roles] = {
     "POST /v1/runs/{run_id}/effects/{key}/complete": WORKERS,
     "POST /v1/runs/{run_id}/effects/{key}/fail": WORKERS,
     "POST /v1/runs/{run_id}/effects/{key}/reconcile": frozenset({"worker", "leader", "operator", "admin"}),
+    "GET /v1/journal": OPERATORS,
     "GET /v1/queues": EVERYBODY,
     "GET /v1/queues/{queue}": EVERYBODY,
     "PUT /v1/queues/{queue}": OPERATORS,
