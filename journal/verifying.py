@@ -152,11 +152,12 @@ class Verification:
         """The first remembered answer that belongs to no facts of its command, by position, in words."""
         after = ""
         while rows := self._store.datastore.read(_ANSWERS, (after, PAGE)):
+            end = int(self._store.datastore.read("SELECT position FROM tail")[0][0])  # later than the rows
             for command_id, first, last, topic, state, stream in rows:
                 after = command_id
-                if first > position:
+                if position < first <= end:
                     continue  # it was recorded after this began
-                if not first <= last <= position or topic is None:
+                if not 0 < first <= last <= end or topic is None:
                     return first, f"the answer remembered under {command_id!r} is of facts {first} to {last}"
                 if self._command_of(first, topic, state, stream) != command_id:
                     return first, f"the answer remembered under {command_id!r} is of a fact of another command"

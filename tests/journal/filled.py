@@ -72,3 +72,12 @@ def rows_of(place: Path) -> list[tuple[object, ...]]:
 
 def unreported(*_: object) -> None:
     """Nobody looks."""
+
+
+def queue_fact(stream: str, version: int) -> tuple[object, ...]:
+    """A fact that today's code reads, as it goes into a batch."""
+    state = (
+        b'[["f%d","2026-01-01T12:00:00Z",null,null,null,null,"default",null],'
+        b'{"queue":"x","max_leases":1,"max_per_key":1}]' % version
+    )
+    return stream, version, "queue.configured.v1", state, None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from journal import archiving
-from journal.archives import MARK
+from journal.archives import MARK, pack, unpack
 from journal.archiving import archive, compact
 from journal.carried import FOLDER
 from journal.errors import ArchiveUnusable, DataDirBusy
@@ -151,16 +151,16 @@ def test_an_archive_that_is_missing_is_named_at_the_first_fact_in_it(tmp_path: P
 def test_an_archived_fact_that_was_altered_is_named_by_position(tmp_path: Path) -> None:
     file = archived(tmp_path)
     with closing(sqlite3.connect(file)) as connection:
-        body = archiving.unpack(connection.execute("SELECT body FROM blocks WHERE number = 2").fetchone()[0])
+        body = unpack(connection.execute("SELECT body FROM blocks WHERE number = 2").fetchone()[0])
         position = sorted(body)[1]
         body[position] = body[position].replace(b"2026", b"2025", 1)
-        connection.execute("UPDATE blocks SET body = ? WHERE number = 2", (archiving.pack(body),))
+        connection.execute("UPDATE blocks SET body = ? WHERE number = 2", (pack(body),))
         connection.commit()
 
     assert position == verified(tmp_path).first_bad_position
 
 
-@pytest.mark.parametrize("body", [b"", b"garbage", archiving.pack({})])
+@pytest.mark.parametrize("body", [b"", b"garbage", pack({})])
 def test_a_block_that_is_none_is_named(body: bytes, tmp_path: Path) -> None:
     with closing(sqlite3.connect(archived(tmp_path))) as connection:
         connection.execute("UPDATE blocks SET body = ? WHERE number = 1", (body,))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from journal import carried
 from journal.archiving import archive
 from journal.backups import back_up, restore
 from journal.carried import FOLDER, KEYS_NAME
@@ -15,7 +14,7 @@ from journal.errors import ArchiveUnusable, EpochChanged, JournalDamaged, NotAJo
 from journal.opening import JOURNAL_NAME, JournalMissing
 from journal.tool_errors import JournalNotEmpty, SourceUnreadable, TargetBusy, TargetExists, TargetUnusable
 from tests.journal.accounts import append, deciding, minting, stored
-from tests.journal.filled import FACTS, filled, opened, read, released, rows_of, unreported, verified
+from tests.journal.filled import FACTS, filled, opened, queue_fact, read, released, rows_of, unreported, verified
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -146,7 +145,7 @@ def test_a_backup_is_taken_while_somebody_records(tmp_path: Path) -> None:
     def record(what: str, _done: int, _total: int) -> None:
         reports.append(what)
         version = app.store.head("run-x") + 1
-        append(app.store, deciding(_configured(version)))
+        append(app.store, deciding(queue_fact("run-x", version)))
 
     found = back_up(tmp_path / "here", tmp_path / "backup", NOW, record)
     last = app.store.load_tail().position
@@ -155,14 +154,6 @@ def test_a_backup_is_taken_while_somebody_records(tmp_path: Path) -> None:
     assert FACTS == found.facts < last
     assert {"copying", "verifying"} == set(reports)
     assert FACTS == verified(restored(tmp_path / "backup", tmp_path / "there")).facts
-
-
-def _configured(version: int) -> tuple[object, ...]:
-    state = (
-        b'[["f%d","2026-01-01T12:00:00Z",null,null,null,null,"default",null],'
-        b'{"queue":"x","max_leases":1,"max_per_key":1}]' % version
-    )
-    return "run-x", version, "queue.configured.v1", state, None
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
@@ -273,7 +264,7 @@ def test_a_full_disk_leaves_no_half_restored_journal(tmp_path: Path, monkeypatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(carried.os, "fsync", full)
+    monkeypatch.setattr("journal.carried.os.fsync", full)
     with pytest.raises(StorageFull):
         restored(file, tmp_path / "there")
 

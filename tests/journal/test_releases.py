@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.queue import QueueConfigured
 from journal.cloud import event_of, state_of
 from journal.mapper import DEFAULT_CODEC
 from journal.opening import JOURNAL_NAME
@@ -78,7 +79,9 @@ def test_facts_of_a_run_of_an_earlier_release_are_found_before_and_after_it_is_b
 def test_a_journal_of_an_earlier_release_goes_on_in_todays_form_under_one_chain(place: Path) -> None:
     app = opened(place)
     old = app.store.facts_of(RUN.format(1), 0, 1)[0]
-    again = type(old)(0, "queue-new", 1, "queue.configured.v1", _queue(app.store), old.meta)
+    again = type(old)(
+        0, "queue-new", 1, "queue.configured.v1", QueueConfigured(queue="new", max_leases=1, max_per_key=1), old.meta
+    )
     app.save(again)
     app.close()
 
@@ -87,10 +90,6 @@ def test_a_journal_of_an_earlier_release_goes_on_in_todays_form_under_one_chain(
     with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
         forms = {row[0] for row in connection.execute("SELECT substr(state, 1, 1) FROM stored_events")}
     assert {b"{", b"["} == forms
-
-
-def _queue(store: object) -> object:
-    return TOPICS["queue.configured.v1"](queue="new", max_leases=1, max_per_key=1)  # type: ignore[call-arg]
 
 
 def test_events_of_an_earlier_release_give_back_the_very_bytes(place: Path) -> None:
