@@ -53,7 +53,7 @@ async def reached(node: Node, position: int | None) -> None:
         Stopping: the service began to stop first.
     """
     if position is not None and node.desk.journal.feed.position < position:
-        await _caught_up(node, _published(node, position))
+        await caught_up(node, _published(node, position))
 
 
 async def _published(node: Node, position: int) -> None:
@@ -61,7 +61,12 @@ async def _published(node: Node, position: int) -> None:
         raise ReadModelBehind(wanted=position, reached=node.desk.journal.position)
 
 
-async def _caught_up(node: Node, waiting: Coroutine[Any, Any, None]) -> None:
+async def caught_up(node: Node, waiting: Coroutine[Any, Any, None]) -> None:
+    """Return once what is waited for is there.
+
+    Raises:
+        Stopping: the service began to stop first.
+    """
     if not await node.before_stop(waiting):
         raise Stopping
 
@@ -120,7 +125,7 @@ async def _until_settled(call: Call, run_id: str, wait_s: float) -> None:
 async def runs_page(call: Call, wanted: Listing, min_position: int | None) -> dict[str, Any]:
     """A page of the runs that the caller may see, with the evidence and the partial of each."""
     if min_position is not None:
-        await _caught_up(call.node, call.node.runs.wait_for(min_position, BEHIND_S))
+        await caught_up(call.node, call.node.runs.wait_for(min_position, BEHIND_S))
     found = await call.node.runs.list(call.caller.tenant, bounded(call, wanted))
     now = call.node.clock()
     found["items"] = [{**item, **_beside(call.desk, item["run_id"], now)} for item in found["items"]]

@@ -24,6 +24,7 @@ NAMES = {
     "AsyncHolding": "Holding",
     "AsyncLeader": "Leader",
     "AsyncLeading": "Leading",
+    "AsyncLists": "Lists",
     "AsyncOperating": "Operating",
     "AsyncRuns": "Runs",
     "AsyncTransport": "Transport",

@@ -16,10 +16,11 @@ rows of another journal never. When somebody else rebuilt a model, the runner go
 
 import asyncio
 import logging
+import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from journal.commit import Journal
 from projections.following import Follower
@@ -45,6 +46,8 @@ LOOK_S = 0.01
 """How often somebody who waits for all read models looks whether one is still being made again."""
 
 JOIN_S = 30.0
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +146,11 @@ class Runner:
     def first_error(self) -> str | None:
         """The first error of a projection that nobody has acknowledged, or the first fact that was put aside."""
         return next((one.first_error for one in self._followers if one.first_error is not None), None)
+
+    def look(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """What ``read`` finds in a snapshot of the file, in the calling thread."""
+        with self.database.reading() as connection:
+            return read(connection)
 
     def health(self) -> dict[str, Any]:
         """Position and lag in facts of the model that is furthest behind, and how each stands."""

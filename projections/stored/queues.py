@@ -238,9 +238,9 @@ QUEUES = Projection(NAME, VERSION, TABLES, LISTED, QueuesFold, readable_since=1)
 
 
 class Asked(Value, frozen=True, kw_only=True):
-    """Which page of the tenant's queues is asked for, by name; ``queue`` asks for one alone."""
+    """Which page of the tenant's queues is asked for, by name; not ``all``: those with limits, leases or runs."""
 
-    queue: str | None = None
+    all: bool = False
     limit: int = LIMIT_DEFAULT
     cursor: str | None = None
 
@@ -252,7 +252,8 @@ _QUEUES = (
     "AND due_at <= ?1), "
     "(SELECT min(due_at) FROM queues_waiting w WHERE w.tenant = q.tenant AND w.queue = q.queue AND reserved = 0 "
     "AND due_at <= ?1) "
-    "FROM queues q WHERE tenant = ?2 AND queue > ?3 AND (?4 IS NULL OR queue = ?4) ORDER BY queue LIMIT ?5"
+    "FROM queues q WHERE tenant = ?2 AND queue > ?3 AND (?4 OR leases > 0 OR max_per_key IS NOT NULL OR EXISTS "
+    "(SELECT 1 FROM queues_waiting w WHERE w.tenant = q.tenant AND w.queue = q.queue)) ORDER BY queue LIMIT ?5"
 )
 _FLOW = (
     f"SELECT {', '.join(f'coalesce(sum({flow}), 0)' for flow in FLOWS)} FROM queues_minutes "
@@ -271,7 +272,7 @@ def page(
     check_limit(asked.limit)
     scope = ("queues", tenant, at[1], msgspec.structs.replace(asked, limit=LIMIT_DEFAULT, cursor=None))
     after = "" if asked.cursor is None else read_cursor(scope, asked.cursor, tuple[str])[0]
-    given = (microseconds(now), tenant, after, asked.queue, asked.limit + 1)
+    given = (microseconds(now), tenant, after, asked.all, asked.limit + 1)
     rows = connection.execute(_QUEUES, given).fetchall()
     more, rows = len(rows) > asked.limit, rows[: asked.limit]
     return {

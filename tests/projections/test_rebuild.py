@@ -156,7 +156,7 @@ async def test_a_model_of_an_older_fold_is_shown_as_outdated_and_is_not_verified
         ("UPDATE runs_payloads SET payload = x'31' WHERE run_id = 'run2'", "runs", "run2", "payload"),
         ("DELETE FROM runs WHERE run_id = 'run0'", "runs", "run0", None),
         ("INSERT INTO runs SELECT 'run00', tenant, state, queue, name, leader_id, owner, priority, submitted_at, "
-         "due_at, settled_at, fence, search, position, document FROM runs WHERE run_id = 'run0'",
+         "due_at, settled_at, fence, search, since, position, document FROM runs WHERE run_id = 'run0'",
          "runs", "run00", None),
         ("DELETE FROM runs_tags WHERE run_id = 'run1'", "runs_tags", "default", "run_id"),
     ],

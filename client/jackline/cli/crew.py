@@ -4,7 +4,7 @@
 what it holds.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,15 +50,28 @@ def workers(place: Place, context: typer.Context) -> None:
         workers_list(place)
 
 
-def workers_list(place: Place) -> None:
-    """List workers."""
+def workers_list(
+    place: Place,
+    state: Annotated[
+        str | None, typer.Option(help="Only those that are active, draining, quarantined, left or gone.")
+    ] = None,
+) -> None:
+    """List workers that are registered, or those in one state, with what came of their attempts."""
     with place.client() as client:
-        found = client.workers()
+        found = client.workers(state)
     if place.json:
         show.print_json([worker.raw for worker in found])
         return
-    rows = ((one.worker_id, one.state, f"{one.slots_used}/{one.slots}", show.brief(one.labels or "")) for one in found)
-    show.table(("worker", "state", "slots", "labels"), rows)
+    rows = (
+        (one.worker_id, one.state, f"{one.slots_used}/{one.slots}", show.brief(one.labels or ""), *_counts(one.raw))
+        for one in found
+    )
+    show.table(("worker", "state", "slots", "labels", "attempts", "ok", "failed", "lost"), rows)
+
+
+def _counts(worker: Any) -> tuple[Any, ...]:
+    counts = worker.get("counts", {})
+    return tuple(counts.get(name, "") for name in ("attempts", "succeeded", "failed", "lost"))
 
 
 def drain(place: Place, worker_id: WorkerId) -> None:
