@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from journal.commit import Journal
-from journal.mapper import Recorded
 from projections.reached import Reached
 from projections.stored.database import (
     Database,
@@ -20,7 +19,7 @@ from projections.stored.database import (
     track,
     tracked,
 )
-from projections.stored.known import Known
+from projections.stored.known import Known, Told
 from projections.stored.projection import Folding, Projection, Write, aside_of, forget_aside
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.1, 5.0
@@ -118,7 +117,7 @@ class Follower:
         track(connection, self.name, seen)
         return seen
 
-    def fold(self, batch: Sequence[Recorded]) -> bool:
+    def fold(self, batch: Sequence[Told]) -> bool:
         """Fold a batch that begins after its position; whether that went well."""
         try:
             self._folding.absorb(batch)
@@ -127,7 +126,7 @@ class Follower:
             log.exception("the projection %s failed after position %d", self.name, self.seen.position)
             self.failed(error)
             return False
-        self._end = batch[-1].position
+        self._end = batch[-1][2].position
         return True
 
     def write(self, connection: sqlite3.Connection) -> bool:

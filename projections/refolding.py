@@ -16,7 +16,7 @@ import msgspec
 
 from journal.chain import Row, Tail
 from journal.mapper import Codec, Recorded
-from projections.stored.known import CARDS, Known
+from projections.stored.known import CARDS, Known, Told, told
 from projections.stored.projection import Aside, Folding, Projection, Write
 
 PORTION = 2_000
@@ -49,14 +49,15 @@ class Source(Protocol):
         """At most ``limit`` facts after a position and not beyond ``upto``, in order."""
 
 
-class _Meta(msgspec.Struct, gc=False):
-    """The one part of a fact's metadata that a fold may look at."""
+class _Meta(msgspec.Struct, array_like=True, gc=False):
+    """The one part of a fact's metadata that a fold may look at, in its place; what follows it is passed over."""
 
+    fact_id: msgspec.Raw
     recorded_at: datetime
 
 
-class _Stored(msgspec.Struct, Generic[T], gc=False):
-    """A stored fact with as little of its metadata as that."""
+class _Stored(msgspec.Struct, Generic[T], array_like=True, gc=False):
+    """A stored fact with as little of its metadata as that; one in the older form is decoded whole."""
 
     meta: _Meta
     data: T
@@ -106,9 +107,9 @@ class Refolding:
         for _ in self.advance(upto):
             pass
 
-    def _decoded(self, rows: Iterable[Row]) -> list[Recorded] | None:
+    def _decoded(self, rows: Iterable[Row]) -> list[Told] | None:
         """The facts that any projection wants; None when there were no rows."""
-        facts: list[Recorded] = []
+        facts: list[Told] = []
         decoders, codec = self._decoders, self._source.codec
         known, before = codec.topics, self.position
         for row in rows:
@@ -117,18 +118,20 @@ class Refolding:
             if decode is not None:
                 try:
                     stored: Any = decode(state)
-                    facts.append(Recorded(position, stream, version, topic, stored.data, stored.meta))
+                    fact = stored.data
+                    recorded = Recorded(position, stream, version, topic, fact, stored.meta)
+                    facts.append((fact.__class__, stream.partition("-")[2], recorded))
                 except msgspec.MsgspecError:
-                    facts.append(codec.recorded(row))
+                    facts.extend(told([codec.recorded(row)]))
             elif topic not in known:
-                facts.append(codec.recorded(row))
+                facts.extend(told([codec.recorded(row)]))
             self.position = position
         return None if self.position == before else facts
 
-    def _absorb(self, folding: Folding, facts: list[Recorded], begun: int) -> None:
+    def _absorb(self, folding: Folding, facts: list[Told], begun: int) -> None:
         try:
-            if facts and facts[0].position <= begun:
-                facts = [recorded for recorded in facts if recorded.position > begun]
+            if facts and facts[0][2].position <= begun:
+                facts = [one for one in facts if one[2].position > begun]
             folding.absorb(facts)
         except Exception as error:  # noqa: BLE001  (the others must go on)
             self._leave_behind(folding, error)

@@ -28,7 +28,7 @@ from projections.rebuild import Rebuild
 from projections.stored.catalogue import PROJECTIONS
 from projections.stored.database import Database, Tracked
 from projections.stored.faults import ProjectionsBusy
-from projections.stored.known import Known
+from projections.stored.known import Known, told
 from projections.stored.projection import Projection
 from projections.stored.reading import Model, readers
 from projections.stored.runs import RunsModel
@@ -202,7 +202,7 @@ class Runner:
         """Take the projections at this position one batch on; how many facts it was."""
         together = [one for one in self._followers if one.ready() and one.seen.position == position]
         try:
-            batch = self._journal.feed.after(position, self._batch)
+            batch = told(self._journal.feed.after(position, self._batch))
             if not batch:
                 return 0
             self._known.note(batch)
@@ -210,7 +210,7 @@ class Runner:
             with self.database.writing() as connection:
                 written = [one for one in folded if one.write(connection)]
             for one in written:
-                one.moved(batch[-1].position)
+                one.moved(batch[-1][2].position)
         except Exception as error:
             log.exception("following after position %d failed; it is tried again", position)
             for one in together:

@@ -31,7 +31,7 @@ from projections.live.index import Live
 from projections.refolding import Refolding, Start
 from projections.stored.catalogue import PROJECTIONS
 from projections.stored.database import create_tables, scratch
-from projections.stored.known import Known
+from projections.stored.known import Known, told
 from projections.stored.projection import Folding
 from simulation.attending import LEADERS, Attendance
 from simulation.clock import VirtualClock
@@ -240,9 +240,9 @@ class World:
                 raise LawBroken(L6, f"{leader_id!r} has other links than are counted", [links])
 
     def _follow(self) -> None:
-        facts = self._application.store.facts_after(self._followed, 100_000)
+        facts = told(self._application.store.facts_after(self._followed, 100_000))
         self._known.note(facts)
-        self._followed = facts[-1].position if facts else self._followed
+        self._followed = facts[-1][2].position if facts else self._followed
         with self._model:
             for folding in self._foldings:
                 folding.absorb(facts)

@@ -13,16 +13,29 @@ from typing import Any, NamedTuple
 
 from domain.run import run_stream
 from domain.run_facts import AttemptStarted, RunReassigned, RunSubmitted
+from domain.values import Fact
 from journal.mapper import Recorded
 
 CARDS = 20_000
 """Runs of which cards are kept; about 500 bytes each."""
+
+STARTS = 32
+"""Starts of attempts of one run that its card keeps."""
 
 STATES = 10_000
 """Folded states of one kind that a projection keeps; about 3 kB each."""
 
 Read = Callable[[str], Iterable[Recorded]]
 """All facts of a stream, in order."""
+
+
+Told = tuple[type[Fact], str, Recorded]
+"""A fact with what every fold asks of it: its type, and the subject of its stream (what follows the first hyphen)."""
+
+
+def told(facts: Iterable[Recorded]) -> list[Told]:
+    """These facts, as folds are told them."""
+    return [(recorded.fact.__class__, recorded.stream.partition("-")[2], recorded) for recorded in facts]
 
 
 class UnknownRun(LookupError):
@@ -38,15 +51,21 @@ class Start(NamedTuple):
 
 
 class Card:
-    """One run: tenant, queue, leaders by the position from which on they were, and the last start that was seen."""
+    """One run: tenant, queue, leaders by the position from which on they were, and the last starts by their fences."""
 
-    __slots__ = ("leaders", "queue", "start", "tenant")
+    __slots__ = ("leaders", "queue", "starts", "tenant")
 
     def __init__(self, tenant: str, queue: str, leaders: list[tuple[int, str | None]]) -> None:
         self.tenant = tenant
         self.queue = queue
         self.leaders = leaders
-        self.start: Start | None = None
+        self.starts: dict[int, Start] = {}
+
+    def begin(self, fact: Any) -> None:
+        """Remember how an attempt began."""
+        self.starts[fact.fence] = Start(fact.fence, fact.worker, fact.started_at)
+        if len(self.starts) > STARTS:
+            del self.starts[next(iter(self.starts))]
 
     def leader_at(self, position: int) -> str | None:
         """Whose run it was at a position; a reassignment counts from its own position on."""
@@ -67,19 +86,18 @@ class Known:
         self._capacity = cards
         self._cards: dict[str, Card] = {}
 
-    def note(self, batch: Iterable[Recorded]) -> None:
+    def note(self, batch: Iterable[Told]) -> None:
         """Remember what these facts say for ever; noting one twice changes nothing."""
         cards = self._cards
-        for recorded in batch:
-            kind = recorded.fact.__class__
+        for kind, run_id, recorded in batch:
             if kind is AttemptStarted:
-                card = cards.get(recorded.stream[4:])
+                card = cards.get(run_id)
                 if card is not None:
-                    card.start = _start(recorded.fact)
+                    card.begin(recorded.fact)
             elif kind is RunSubmitted:
-                self._keep(recorded.stream[4:], _card([recorded]))
+                self._keep(run_id, _card([recorded]))
             elif kind is RunReassigned:
-                card = cards.get(recorded.stream[4:])
+                card = cards.get(run_id)
                 if card is not None:
                     _reassign(card, recorded)
 
@@ -104,15 +122,11 @@ class Known:
 
     def start(self, run_id: str, fence: int) -> Start | None:
         """How the attempt under this fence began; None when none did."""
-        start = self.card(run_id).start
-        if start is not None and start.fence == fence:
+        start = self.card(run_id).starts.get(fence)
+        if start is not None:
             return start
         begun = (one.fact for one in self.read(run_stream(run_id)) if isinstance(one.fact, AttemptStarted))
-        return next((_start(fact) for fact in begun if fact.fence == fence), None)
-
-
-def _start(fact: Any) -> Start:
-    return Start(fact.fence, fact.worker, fact.started_at)
+        return next((Start(fact.fence, fact.worker, fact.started_at) for fact in begun if fact.fence == fence), None)
 
 
 def _card(facts: Iterable[Recorded]) -> Card | None:
@@ -122,7 +136,7 @@ def _card(facts: Iterable[Recorded]) -> Card | None:
         if isinstance(fact, RunSubmitted):
             card = Card(fact.tenant, fact.queue, [(recorded.position, fact.leader_id)])
         elif card is not None and isinstance(fact, AttemptStarted):
-            card.start = _start(fact)
+            card.begin(fact)
         elif card is not None and isinstance(fact, RunReassigned):
             _reassign(card, recorded)
     return card

@@ -20,7 +20,7 @@ from journal.errors import JournalError, UndecodableFact, UnknownTopic
 from journal.mapper import Recorded
 from projections.stored.database import Listed, Table, insert, table_names
 from projections.stored.faults import TooManyAside
-from projections.stored.known import Known
+from projections.stored.known import Known, Told
 
 ASIDE_MAX = 1_000
 """Subjects that one projection may put aside before it stops; beyond it, it is the fold that is wrong."""
@@ -87,7 +87,7 @@ class Folding:
         """The types of facts that matter to it."""
         return frozenset(self._handlers)
 
-    def absorb(self, batch: Sequence[Recorded]) -> None:
+    def absorb(self, batch: Iterable[Told]) -> None:
         """Fold these facts, in order; one at which the fold fails is put aside.
 
         Raises:
@@ -95,12 +95,9 @@ class Folding:
             JournalError, sqlite3.Error, OSError: something was not to be had now; fold them again later.
         """
         handlers, aside = self._handlers, self.aside
-        for recorded in batch:
-            handle = handlers.get(recorded.fact.__class__)
-            if handle is None:
-                continue
-            subject = recorded.stream.partition("-")[2]
-            if aside and subject in aside:
+        for kind, subject, recorded in batch:
+            handle = handlers.get(kind)
+            if handle is None or (aside and subject in aside):
                 continue
             try:
                 handle(subject, recorded)

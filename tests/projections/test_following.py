@@ -20,7 +20,7 @@ from projections.comparing import digest, first_difference
 from projections.stored.catalogue import PROJECTIONS
 from projections.stored.database import FILE_NAME, LOCK_NAME, Tracked, create_tables, scratch, track
 from projections.stored.faults import ProjectionsUnusable, ReadModelBehind
-from projections.stored.known import Known
+from projections.stored.known import Known, told
 from projections.stored.projection import Folding
 from projections.stored.runs_fold import NAME, VERSION
 from tests.projections.acts import ACTS, TENANT
@@ -54,7 +54,8 @@ def folded(journal: Journal, batches: Sequence[Sequence[Recorded]], capacity: in
     foldings = [Folding(projection, known) for projection in PROJECTIONS]
     for projection in PROJECTIONS:
         create_tables(made, projection.tables, "")
-    for batch in batches:
+    for facts in batches:
+        batch = told(facts)
         known.note(batch)
         for folding in foldings:
             folding.absorb(batch)

@@ -125,7 +125,7 @@ def lose_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Folding.absorb
 
     def absorb(folding: Folding, facts: Any) -> None:
-        right(folding, [one for one in facts if one.position % 7 or not isinstance(one.meta, Meta)])
+        right(folding, [one for one in facts if one[2].position % 7 or not isinstance(one[2].meta, Meta)])
 
     monkeypatch.setattr(Folding, "absorb", absorb)
 
