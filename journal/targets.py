@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from journal.tool_errors import TargetBusy, TargetExists, TargetFull, TargetUnus
 
 PARTIAL = ".partial"
 _NEEDED_BYTES = 256 * 1024
+"""Below this, or under a limit on the size of files, an input/output error is taken for a full disk."""
 
 
 @contextlib.contextmanager
@@ -69,7 +71,8 @@ def _taken(path: Path, partial: Path) -> int:
 def plain(path: Path, error: sqlite3.Error) -> JournalError:
     """The error for what SQLite said about a target."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and free_bytes(path) < _NEEDED_BYTES):
+    cramped = free_bytes(path) < _NEEDED_BYTES or resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and cramped):
         return TargetFull(path)
     return TargetUnusable(path, str(error))
 

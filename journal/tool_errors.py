@@ -49,7 +49,7 @@ class TargetFull(JournalError):
     def __init__(self, path: Path) -> None:
         free = free_bytes(path)
         super().__init__(
-            f"{path} could not be written whole: the disk is full ({free} bytes free)",
+            f"{path} could not be written whole: the disk is full, or files may not be so large ({free} bytes free)",
             "free some space or give a path on another disk; nothing was kept, and the journal is as it was",
             path=str(path),
             free_bytes=free,
