@@ -4,12 +4,15 @@
 what it holds.
 """
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from jackline.cli import show
 from jackline.cli.place import Place, callback, verb
+from jackline.clock import wall
+from jackline.models import WorkerInfo
 
 PANEL = "Looking after it"
 WorkerId = Annotated[str, typer.Argument(metavar="WORKER", help="The worker's id.", show_default=False)]
@@ -62,11 +65,15 @@ def workers_list(
     if place.json:
         show.print_json([worker.raw for worker in found])
         return
-    rows = (
-        (one.worker_id, one.state, f"{one.slots_used}/{one.slots}", show.brief(one.labels or ""), *_counts(one.raw))
-        for one in found
-    )
-    show.table(("worker", "state", "slots", "labels", "attempts", "ok", "failed", "lost"), rows)
+    rows = (_row(one, wall()) for one in found)
+    show.table(("worker", "state", "slots", "last heard", "labels", "attempts", "ok", "failed", "lost"), rows)
+
+
+def _row(one: WorkerInfo, now: datetime) -> tuple[Any, ...]:
+    """A worker in a line; that it is active says little when it was last heard long ago, so that stands beside it."""
+    heard = show.ago(one.last_seen_at, now)
+    shown = (one.worker_id, one.state, f"{one.slots_used}/{one.slots}", heard, show.brief(one.labels or ""))
+    return (*shown, *_counts(one.raw))
 
 
 def _counts(worker: Any) -> tuple[Any, ...]:
