@@ -12,31 +12,20 @@ import msgspec
 from api.calls import Call, encode
 from api.requests import ReadFacts
 from api.views import PAGE_BYTES
-from domain.refusal import Refusal
 from journal.cloud import event_of
-
-
-class BeyondJournal(Refusal):
-    """The journal does not reach the position after which facts are asked for."""
-
-    code = "beyond_journal"
-
-    def __init__(self, after: int, position: int) -> None:
-        super().__init__(
-            f"position {after} is beyond the journal, which ends at {position}", at=after, position=position
-        )
+from journal.tool_errors import PositionBeyond
 
 
 def journal_page(call: Call, query: ReadFacts) -> dict[str, Any]:
     """Facts of the journal after a position, in order; ``next_after`` is null when there are no more for now.
 
     Raises:
-        BeyondJournal: the position is one that the journal does not have.
+        PositionBeyond: the position is one that the journal does not have.
     """
     journal = call.desk.journal
     store, end = journal.store, journal.position
     if query.after > end:
-        raise BeyondJournal(query.after, end)
+        raise PositionBeyond(query.after, end)
     last, size = query.after, 0
     events: list[msgspec.Raw] = []
     for row in store.rows_after(query.after, min(end, query.after + query.limit)):

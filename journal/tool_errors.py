@@ -132,7 +132,7 @@ class PositionBeyond(JournalError):
             f"position {position} is beyond the journal, which ends at {last}",
             f"give a position up to {last}; after a restore, begin anew",
             position=position,
-            last=last,
+            journal_position=last,
         )
 
 
