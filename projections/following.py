@@ -78,7 +78,7 @@ class Follower:
 
     def ready(self) -> bool:
         """Whether it can be taken on; finds out where it stands when that is not sure."""
-        if self.resting or self.rebuilding:
+        if self.resting or (self.rebuilding and self._sure):
             return False
         if not self._sure:
             try:
@@ -168,7 +168,6 @@ class Follower:
 
     def look_again(self) -> None:
         """Somebody else may have made the rows again."""
-        self.rebuilding = False
         self._sure = False
 
     def failed(self, error: Exception) -> None:

@@ -73,13 +73,13 @@ def list_all(data_dir: Path, *, digests: bool = True) -> list[Shown]:
 def shown(connection: sqlite3.Connection, source: Source, projection: Projection, *, digests: bool) -> Shown:
     """How one read model stands in this snapshot."""
     tail, at = source.load_tail().position, _tracked(connection, projection.name)
+    beside = _tracked(connection, projection.name + NEXT)
     if at is None or not has_tables(connection, projection.tables):
-        return _missing(projection, source)
+        return _missing(projection, source, beside)
     if (at.version, at.epoch) != (projection.version, source.epoch):
         state = "outdated"
     else:
         state = "behind" if at.position < tail else "current"
-    beside = _tracked(connection, projection.name + NEXT)
     return Shown(
         name=projection.name,
         version=at.version,
@@ -95,7 +95,7 @@ def shown(connection: sqlite3.Connection, source: Source, projection: Projection
     )
 
 
-def _missing(projection: Projection, source: Source) -> Shown:
+def _missing(projection: Projection, source: Source, beside: Tracked | None = None) -> Shown:
     tail = source.load_tail().position
     return Shown(
         name=projection.name,
@@ -107,7 +107,7 @@ def _missing(projection: Projection, source: Source) -> Shown:
         build=0,
         rows=0,
         digest=None,
-        rebuilt_to=None,
+        rebuilt_to=None if beside is None else beside.position,
         quarantined=(),
     )
 

@@ -179,17 +179,28 @@ class Rebuild:
 
 
 class _Beside:
-    """Does one thing after another in a thread of its own, while the next portion is folded."""
+    """Does one thing after another in a thread of its own, while the next portion is folded.
+
+    After one that failed, none is done any more: a later portion must not be there while an earlier one is missing.
+    """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rebuild-write")
         self._waiting: deque[Future[None]] = deque()
+        self._failed = False
 
     def do(self, work: Callable[[], None]) -> None:
         """Have this done; returns while at most ``PORTIONS_WAITING`` are still to be."""
-        self._waiting.append(self._thread.submit(work))
+        self._waiting.append(self._thread.submit(self._carefully, work))
         while len(self._waiting) > PORTIONS_WAITING:
             self._waiting.popleft().result()
+
+    def _carefully(self, work: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        self._failed = True
+        work()
+        self._failed = False
 
     def __enter__(self) -> "_Beside":
         return self

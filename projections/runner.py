@@ -187,8 +187,9 @@ class Runner:
         while not self._stop.is_set():
             self._wake.clear()
             self._hurry.clear()
+            positions = self._positions()
             self._rebuild_beside()
-            most = max((self._step(position) for position in self._positions()), default=0)
+            most = max((self._step(position) for position in positions), default=0)
             if not most:
                 self._wake.wait()
             elif most < self._batch:
