@@ -1,4 +1,4 @@
-"""What stands in the way of a queued run: a case for everything that can, with its values and who has what is used up."""
+"""What stands in the way of a queued run: everything that can, with its values and who has what is used up."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, get_args
