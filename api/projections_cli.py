@@ -12,10 +12,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from api.verbs import HELP_OPTIONS, Bar, DataDir, Json, guarded, print_json, settings_of
+from jackline.cli import show
 from jackline.cli.exits import DONE, FAILED, USAGE, Fault
 from projections import past, proving
 from projections import rebuild as rebuilding
@@ -44,12 +43,12 @@ def list_projections(data_dir: DataDir = None, json: Json = False, no_digest: No
     if json:
         print_json(msgspec.to_builtins(shown))
         return DONE
-    columns = ("name", "state", "position", "lag", "version", "build", "rows", "digest", "quarantined", "rebuilt to")
-    _print_table(
+    columns = ("name", "state", "position", "lag", "version", "build", "rows", "digest", "aside", "rebuilt to")
+    show.table(
         columns,
         [
             (one.name, one.state, one.position, one.lag, one.version, one.build, one.rows,
-             (one.digest or "")[:_SHORT], len(one.quarantined), one.rebuilt_to)
+             (one.digest or "")[:_SHORT], len(one.quarantined), "" if one.rebuilt_to is None else one.rebuilt_to)
             for one in shown
         ],
     )  # fmt: skip
@@ -83,11 +82,11 @@ def rebuild_projections(
         else:
             print(path)
         return DONE
-    rows = [{"name": name, **tracked._asdict()} for name, tracked in done.items()]
     if json:
-        print_json(rows)
+        print_json([{"name": name, **tracked._asdict()} for name, tracked in done.items()])
     else:
-        _print_table(("name", "position", "version", "build"), [tuple(row.values())[:5:1] for row in rows])
+        columns = ("name", "position", "version", "build")
+        show.table(columns, [(name, one.position, one.version, one.build) for name, one in done.items()])
     return DONE
 
 
@@ -101,8 +100,10 @@ def verify_projections(names: Names = None, data_dir: DataDir = None, json: Json
         print_json(msgspec.to_builtins(found))
     else:
         columns = ("name", "ok", "position", "rows", "digest", "problem")
-        rows = [(one.name, one.ok, one.position, one.rows, (one.digest or "")[:_SHORT], one.problem) for one in found]
-        _print_table(columns, rows)
+        rows = [
+            (one.name, one.ok, one.position, one.rows, (one.digest or "")[:_SHORT], one.problem or "") for one in found
+        ]
+        show.table(columns, rows)
     return DONE if all(one.ok for one in found) else FAILED
 
 
@@ -127,12 +128,3 @@ def _guarded(work: Callable[[], Any]) -> Any:
         if isinstance(error.__cause__, ProjectionUnknown | PositionBeyond | InstantBefore):
             raise Fault(error.message, error.remedy, USAGE) from error.__cause__
         raise
-
-
-def _print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    table = Table(box=None, header_style="bold")
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
-    Console().print(table)
