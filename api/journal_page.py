@@ -12,7 +12,7 @@ import msgspec
 from api.calls import Call, encode
 from api.requests import ReadFacts
 from api.views import PAGE_BYTES
-from journal.cloud import event_of
+from journal.cloud import cloud_fact_of
 from journal.tool_errors import PositionBeyond
 
 
@@ -27,18 +27,18 @@ def journal_page(call: Call, query: ReadFacts) -> dict[str, Any]:
     if query.after > end:
         raise PositionBeyond(query.after, end)
     last, size = query.after, 0
-    events: list[msgspec.Raw] = []
+    facts: list[msgspec.Raw] = []
     for row in store.rows_after(query.after, min(end, query.after + query.limit)):
         last = row[0]
-        event = event_of(row, store.codec, store.journal_id)
-        if event.tenant == call.caller.tenant:
-            document = encode(event)
+        fact = cloud_fact_of(row, store.codec, store.journal_id)
+        if fact.tenant == call.caller.tenant:
+            document = encode(fact)
             size += len(document)
-            events.append(msgspec.Raw(document))
+            facts.append(msgspec.Raw(document))
         if size >= PAGE_BYTES:
             break
     return {
-        "events": events,
+        "facts": facts,
         "next_after": last if last < end else None,
         "position": end,
         "journal_id": store.journal_id,

@@ -21,12 +21,11 @@ from api.verbs import Bar, DataDir, Json, fault, print_json, settings_of
 from jackline.cli.exits import DONE, FAILED, USAGE, Fault
 from journal.application import SQLiteJournal
 from journal.chain import Verdict
-from journal.cloud import FactEvent, event_of
+from journal.cloud import CloudFact, cloud_fact_of
 from journal.errors import EpochChanged, JournalDamaged, JournalError, NotAJournal
 from journal.exporting import Range, export_lines, export_parquet
 from journal.opening import JOURNAL_NAME, open_readonly
 from journal.statistics import Statistics, statistics
-from journal.store import SQLiteStore
 from journal.targets import written_whole
 from journal.tool_errors import PositionBeyond
 
@@ -129,10 +128,9 @@ def tail(
     """Show the last facts, and more as they are recorded; with --json one CloudEvent to a line."""
 
     def show(application: SQLiteJournal, directory: Path) -> int:
-        store = application.store
-        begin = _beginning(store, after)
-        for number, event in enumerate(_events(store, directory / JOURNAL_NAME, begin, follow=follow), start=1):
-            print(msgspec.json.encode(event).decode() if json else _line(event), flush=True)
+        begin = _beginning(application, after)
+        for number, fact in enumerate(_facts(application, directory / JOURNAL_NAME, begin, follow=follow), start=1):
+            print(msgspec.json.encode(fact).decode() if json else _line(fact), flush=True)
             if number == limit:
                 break
         return DONE
@@ -140,8 +138,8 @@ def tail(
     return reading(data_dir, show)
 
 
-def _beginning(store: SQLiteStore, after: int | None) -> int:
-    last = store.load_tail().position
+def _beginning(application: SQLiteJournal, after: int | None) -> int:
+    last = application.store.load_tail().position
     if after is None:
         return max(0, last - TAIL_FACTS)
     if after > last:
@@ -149,12 +147,13 @@ def _beginning(store: SQLiteStore, after: int | None) -> int:
     return after
 
 
-def _events(store: SQLiteStore, path: Path, after: int, *, follow: bool) -> Iterator[FactEvent]:
+def _facts(application: SQLiteJournal, path: Path, after: int, *, follow: bool) -> Iterator[CloudFact]:
+    store = application.store
     inode = path.stat().st_ino
     while True:
         last = store.load_tail().position
         for row in store.rows_after(after, last):
-            yield event_of(row, store.codec, store.journal_id)
+            yield cloud_fact_of(row, store.codec, store.journal_id)
         after = last
         if not follow:
             return
@@ -163,11 +162,11 @@ def _events(store: SQLiteStore, path: Path, after: int, *, follow: bool) -> Iter
             raise EpochChanged(store.epoch, "another: it was restored")
 
 
-def _line(event: FactEvent) -> str:
-    data = bytes(event.data).decode()
+def _line(fact: CloudFact) -> str:
+    data = bytes(fact.data).decode()
     shown = data if len(data) <= SHOWN_DATA else data[:SHOWN_DATA] + "..."
-    at = event.time.isoformat(timespec="milliseconds")
-    return f"{event.position:>8}  {at}  {event.type:<28} {event.subject}  {shown}"
+    at = fact.time.isoformat(timespec="milliseconds")
+    return f"{fact.position:>8}  {at}  {fact.type:<28} {fact.subject}  {shown}"
 
 
 def export(
@@ -189,7 +188,7 @@ def export(
         raise Fault(message, "give a file name", USAGE)
     with Bar() as report:
         work = partial(_exported, file, wanted, partial(report, "exporting"), parquet=parquet)
-        found = reading(data_dir, lambda app, _: work(app.store))
+        found = reading(data_dir, lambda app, _: work(app))
     if json and not piped:
         print_json({"path": str(file), **found})
     else:
@@ -198,8 +197,9 @@ def export(
 
 
 def _exported(
-    file: Path, wanted: Range, report: Callable[[int, int], None], store: SQLiteStore, *, parquet: bool
+    file: Path, wanted: Range, report: Callable[[int, int], None], application: SQLiteJournal, *, parquet: bool
 ) -> dict[str, Any]:
+    store = application.store
     if str(file) == "-":
         return _ended(export_lines(store, wanted, sys.stdout.buffer, report))
     with written_whole(file) as partial_path:

@@ -8,7 +8,7 @@ from pydantic import Field
 from api.facts import Shown
 
 
-class FactEvent(Shown):
+class CloudFact(Shown):
     """One fact as a CloudEvent (1.0): `data` is the fact, `type` its stored name, `subject` its stream."""
 
     specversion: str
@@ -35,7 +35,7 @@ class FactEvent(Shown):
 class JournalPage(Shown):
     """Facts after a position; `next_after` is null when there are no more for now."""
 
-    events: list[FactEvent]
+    facts: list[CloudFact]
     next_after: int | None
     position: int = Field(description="the last position of the journal")
     journal_id: str

@@ -1,8 +1,9 @@
 """P12: a long journal: its size per fact, the start of a service on it, and `why` on an old run.
 
 The journal holds whole lives of runs (those of P9), recorded as the service records them. Size is that of the file with
-its log taken in, indexes included, divided by its facts; also by part of the row. The start is the real `jackline serve`
-until it answers ready, with no read models there and then with them. `why` is asked over HTTP about the first run.
+its log taken in, indexes included, divided by its facts; also by part of the row. The start is that of the real
+`jackline serve` until it answers ready, with no read models there and then with them. `why` is asked over HTTP, about
+the first run of all.
 
     python -m benchmarks.p12_size [--facts 200000] [--asks 50] [--dir DIR]
 """

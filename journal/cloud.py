@@ -4,7 +4,7 @@
 the instant of recording, ``source`` the journal. The rest are extensions: ``position``, ``version``, ``hash`` (in
 hexadecimal) and the metadata, under names without underscores, as the format wants them.
 
-The bytes that are in the hash chain are made again from an event: ``form`` says which of the two stored forms they
+The bytes that are in the hash chain are made again from it: ``form`` says which of the two stored forms they
 have, and in the rare case that neither gives them back exactly, ``state`` holds them (base64).
 """
 
@@ -21,7 +21,7 @@ SOURCE = "urn:jackline:journal:"
 FORM_NAMED, FORM_PLACED = 1, 2
 
 
-class FactEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CloudFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fact."""
 
     specversion: str
@@ -45,8 +45,8 @@ class FactEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: Json
 
 
-def event_of(row: Row, codec: Codec, journal_id: str) -> FactEvent:
-    """The event of a stored row.
+def cloud_fact_of(row: Row, codec: Codec, journal_id: str) -> CloudFact:
+    """What a stored row is outside.
 
     Raises:
         UndecodableFact: its bytes are no fact.
@@ -55,7 +55,7 @@ def event_of(row: Row, codec: Codec, journal_id: str) -> FactEvent:
     envelope = codec.decode_raw(topic, state, stream, version)
     form, exact = _form_of(state, envelope.meta, envelope.data, stream, codec)
     meta = envelope.meta
-    return FactEvent(
+    return CloudFact(
         specversion="1.0", id=meta.fact_id, source=SOURCE + journal_id, type=topic, subject=stream,
         time=meta.recorded_at, datacontenttype="application/json", position=position, version=version,
         hash=digest.hex(), causationid=meta.causation_id, correlationid=meta.correlation_id,
@@ -64,15 +64,15 @@ def event_of(row: Row, codec: Codec, journal_id: str) -> FactEvent:
     )  # fmt: skip
 
 
-def state_of(event: FactEvent, codec: Codec) -> bytes:
-    """The bytes that were stored for this event."""
-    if event.state is not None:
-        return event.state
+def state_of(fact: CloudFact, codec: Codec) -> bytes:
+    """The bytes that were stored for this fact."""
+    if fact.state is not None:
+        return fact.state
     meta = Meta(
-        event.id, event.time, event.causationid, event.correlationid, event.commandid, event.principal, event.tenant,
-        event.traceparent,
+        fact.id, fact.time, fact.causationid, fact.correlationid, fact.commandid, fact.principal, fact.tenant,
+        fact.traceparent,
     )  # fmt: skip
-    return _stored(event.form, meta, event.data, event.subject, codec)
+    return _stored(fact.form, meta, fact.data, fact.subject, codec)
 
 
 def _form_of(state: bytes, meta: Meta, data: Json, stream: str, codec: Codec) -> tuple[int, bool]:

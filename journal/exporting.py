@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from journal.chain import Tail, genesis
-from journal.cloud import SOURCE, event_of
+from journal.cloud import SOURCE, cloud_fact_of
 from journal.store import SQLiteStore
 from journal.tool_errors import ParquetMissing, PositionBeyond
 
@@ -100,7 +100,7 @@ def export_lines(store: SQLiteStore, wanted: Range, out: BinaryIO, report: Repor
     before = Tail(0, genesis(store.journal_id)) if after == 0 else store.tail_at(after)
     lines.write(HEADER, Header(store.journal_id, store.epoch, after, upto, before.hash.hex(), whole))
     for row in store.rows_after(after, upto):
-        lines.put(event_of(row, store.codec, store.journal_id))
+        lines.put(cloud_fact_of(row, store.codec, store.journal_id))
         lines.facts += 1
         if lines.facts % REPORT_EVERY == 0:
             report(lines.facts, upto - after)
@@ -125,8 +125,8 @@ class _Lines:
         self._number = 0
         self.facts = self.registers = self.answers = 0
 
-    def put(self, event: Any) -> None:
-        line = _encode(event) + b"\n"
+    def put(self, content: Any) -> None:
+        line = _encode(content) + b"\n"
         self._digest.update(line)
         self._out.write(line)
         self._number += 1

@@ -17,7 +17,7 @@ import msgspec
 
 from domain.values import Json
 from journal.chain import Tail, genesis, link
-from journal.cloud import FactEvent, state_of
+from journal.cloud import CloudFact, state_of
 from journal.datastore import connect
 from journal.errors import JournalError
 from journal.exporting import ANSWER, END, HEADER, OUTPUT, PARTIAL, Ending, Header
@@ -91,7 +91,7 @@ class _Wrong(Exception):
 
 
 _line = msgspec.json.Decoder(Line).decode
-_fact = msgspec.json.Decoder(FactEvent).decode
+_fact = msgspec.json.Decoder(CloudFact).decode
 _header = msgspec.json.Decoder(Header).decode
 _ending = msgspec.json.Decoder(Ending).decode
 _output = msgspec.json.Decoder(Output).decode
@@ -247,23 +247,23 @@ class _Loading:
         else:
             self._load_fact(_fact(text))
 
-    def _load_fact(self, event: FactEvent) -> None:
+    def _load_fact(self, fact: CloudFact) -> None:
         if self.registers or self.answers:
-            message = f"a fact ({event.type[:60]}) follows what is not one"
+            message = f"a fact ({fact.type[:60]}) follows what is not one"
             raise _Wrong(message)
-        state = state_of(event, self._codec)
+        state = state_of(fact, self._codec)
         position = self._tail.position + 1
-        digest = link(self._tail.hash, position, event.subject, event.version, event.type, state)
-        if event.position != position:
-            message = f"position {event.position} follows {position - 1}"
+        digest = link(self._tail.hash, position, fact.subject, fact.version, fact.type, state)
+        if fact.position != position:
+            message = f"position {fact.position} follows {position - 1}"
             raise _Wrong(message)
-        if digest.hex() != event.hash:
+        if digest.hex() != fact.hash:
             message = f"the hash of position {position} does not follow from the fact and the hash before it"
             raise _Wrong(message)
-        if event.type in self._codec.topics or event.type in UPCASTS:
-            self._codec.decode(event.type, state, event.subject, event.version)
+        if fact.type in self._codec.topics or fact.type in UPCASTS:
+            self._codec.decode(fact.type, state, fact.subject, fact.version)
         self._tail = Tail(position, digest)
-        self._rows += (position, event.subject, event.version, event.type, state, event.correlationid, digest)
+        self._rows += (position, fact.subject, fact.version, fact.type, state, fact.correlationid, digest)
         self.facts += 1
         if self.facts % PORTION == 0:
             self._insert()

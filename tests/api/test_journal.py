@@ -35,23 +35,23 @@ async def test_every_fact_is_on_one_page_in_order(limit: int, count: int, record
     found = await pages(recorded, limit)
 
     assert count == len(found)
-    assert list(range(1, RUNS + 1)) == [event["position"] for page in found for event in page["events"]]
+    assert list(range(1, RUNS + 1)) == [fact["position"] for page in found for fact in page["facts"]]
 
 
-async def test_an_event_is_a_cloud_event_that_says_which_fact_it_is(recorded: Service) -> None:
+async def test_what_is_given_is_a_cloudevent_that_says_which_fact_it_is(recorded: Service) -> None:
     page = await recorded.ok("GET", "/v1/journal?limit=1")
     health = await recorded.ok("GET", "/healthz")
 
-    (event,) = page["events"]
+    (fact,) = page["facts"]
     assert ("1.0", "run.submitted.v1", "application/json") == (
-        event["specversion"],
-        event["type"],
-        event["datacontenttype"],
+        fact["specversion"],
+        fact["type"],
+        fact["datacontenttype"],
     )
-    assert SOURCE + page["journal_id"] == event["source"]
-    assert f"run-{event['data']['run_id']}" == event["subject"]
-    assert event["data"]["run_id"] == event["correlationid"]
-    assert {"x": [1, 2.5]} == event["data"]["payload"]
+    assert SOURCE + page["journal_id"] == fact["source"]
+    assert f"run-{fact['data']['run_id']}" == fact["subject"]
+    assert fact["data"]["run_id"] == fact["correlationid"]
+    assert {"x": [1, 2.5]} == fact["data"]["payload"]
     assert health["journal"]["epoch"] == page["epoch"]
     first = hashlib.sha256(b"jackline journal " + page["journal_id"].encode()).digest()
     assert first == genesis(page["journal_id"]) == Tail(0, first).hash
@@ -61,16 +61,16 @@ async def test_a_page_is_what_the_chain_is_made_of(recorded: Service) -> None:
     (page,) = await pages(recorded, 1000)
     before = genesis(page["journal_id"])
 
-    for row, event in zip(recorded.node.desk.journal.store.rows_after(0), page["events"], strict=True):
-        before = link(before, event["position"], event["subject"], event["version"], event["type"], row[4])
-        assert before.hex() == event["hash"]
+    for row, fact in zip(recorded.node.desk.journal.store.rows_after(0), page["facts"], strict=True):
+        before = link(before, fact["position"], fact["subject"], fact["version"], fact["type"], row[4])
+        assert before.hex() == fact["hash"]
 
 
 async def test_after_the_last_position_there_is_an_empty_page_and_beyond_it_a_refusal(recorded: Service) -> None:
     page = await recorded.ok("GET", f"/v1/journal?after={RUNS}")
     problem = await recorded.refused("GET", f"/v1/journal?after={RUNS + 1}")
 
-    assert ([], None, RUNS) == (page["events"], page["next_after"], page["position"])
+    assert ([], None, RUNS) == (page["facts"], page["next_after"], page["position"])
     assert (422, "position_beyond", RUNS) == (problem["status"], problem["code"], problem["journal_position"])
 
 
@@ -79,7 +79,7 @@ async def test_a_page_ends_when_it_is_large(recorded: Service, monkeypatch: pyte
 
     found = await pages(recorded, 1000)
 
-    assert [1] * RUNS == [len(page["events"]) for page in found]
+    assert [1] * RUNS == [len(page["facts"]) for page in found]
 
 
 async def test_facts_of_another_tenant_are_counted_and_not_shown(
@@ -97,7 +97,7 @@ async def test_facts_of_another_tenant_are_counted_and_not_shown(
 
     page = await recorded.ok("GET", "/v1/journal?limit=2")
 
-    assert ([], 2) == (page["events"], page["next_after"])
+    assert ([], 2) == (page["facts"], page["next_after"])
 
 
 @pytest.mark.parametrize(

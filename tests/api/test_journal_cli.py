@@ -78,12 +78,12 @@ def test_numbers_are_printed_for_people_and_for_programs(place: Path) -> None:
 
 def test_the_last_facts_are_shown_and_no_more_than_asked(place: Path) -> None:
     lines = said(place, "tail", "--no-follow").stdout.splitlines()
-    events = [
+    shown = [
         json.loads(line) for line in said(place, "tail", "-F", "--json", "--after", "3", "-n", "2").stdout.splitlines()
     ]
 
     assert [f"{number}" for number in range(FACTS - 9, FACTS + 1)] == [line.split()[0] for line in lines]
-    assert [4, 5] == [event["position"] for event in events]
+    assert [4, 5] == [fact["position"] for fact in shown]
 
 
 @pytest.mark.parametrize("verb", ["tail", "export"])

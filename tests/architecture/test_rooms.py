@@ -65,7 +65,9 @@ def test_every_room_is_in_the_contract_of_the_arrows() -> None:
     ],
 )
 def test_whatever_is_imported_is_declared(project: str, folders: tuple[str, ...]) -> None:
-    needs = tomllib.loads((ROOT / project).read_text())["project"]["dependencies"]
+    described = tomllib.loads((ROOT / project).read_text())["project"]
+    extras = described.get("optional-dependencies", {}).values()
+    needs = [*described["dependencies"], *(line for extra in extras for line in extra)]
     declared = {canonicalize_name(Requirement(line).name) for line in needs}
     providers = importlib.metadata.packages_distributions()
     foreign = {name for _, name in _imports(*folders)} - sys.stdlib_module_names - {*ROOMS, "jackline"}

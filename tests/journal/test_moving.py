@@ -75,7 +75,7 @@ def test_an_imported_journal_exports_the_same_lines_again(exported: Path, tmp_pa
     assert exported.read_bytes().splitlines()[1:-1] == again.read_bytes().splitlines()[1:-1]
 
 
-def test_every_line_is_a_cloud_event(exported: Path) -> None:
+def test_every_line_is_in_the_format_of_cloudevents(exported: Path) -> None:
     for text in exported.read_bytes().splitlines():
         line = json.loads(text)
 

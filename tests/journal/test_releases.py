@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from domain.queue import QueueConfigured
-from journal.cloud import event_of, state_of
+from journal.cloud import cloud_fact_of, state_of
 from journal.mapper import DEFAULT_CODEC
 from journal.opening import JOURNAL_NAME
 from journal.schema import SCHEMA_VERSION
@@ -92,10 +92,10 @@ def test_a_journal_of_an_earlier_release_goes_on_in_todays_form_under_one_chain(
     assert {b"{", b"["} == forms
 
 
-def test_events_of_an_earlier_release_give_back_the_very_bytes(place: Path) -> None:
+def test_exported_facts_of_an_earlier_release_give_back_the_very_bytes(place: Path) -> None:
     with read(place) as store:
         for row in store.rows_after(0):
-            event = event_of(row, store.codec, store.journal_id)
+            fact = cloud_fact_of(row, store.codec, store.journal_id)
 
-            assert None is event.state
-            assert row[4] == state_of(event, DEFAULT_CODEC)
+            assert None is fact.state
+            assert row[4] == state_of(fact, DEFAULT_CODEC)

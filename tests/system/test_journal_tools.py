@@ -247,13 +247,13 @@ def test_the_journal_of_an_earlier_release_is_served_and_its_read_models_are_rig
     service = make_service(released(tmp_path / "data")).start()
     caller = service.caller()
 
-    events, after = [], 0
+    shown, after = [], 0
     while after is not None:
         page = caller.get(f"/v1/journal?after={after}&limit=20").ok()
-        events += page["events"]
+        shown += page["facts"]
         after = page["next_after"]
 
-    assert list(range(1, len(events) + 1)) == [event["position"] for event in events]
+    assert list(range(1, len(shown) + 1)) == [fact["position"] for fact in shown]
     assert verified(service)["ok"]
     assert 9 == len(caller.get("/v1/runs").ok()["items"])
     assert 0 == service.run_cli("projections", "verify", "--data-dir", str(service.data_dir)).returncode
