@@ -123,7 +123,6 @@ class Boot:
         if self._opened is not None:
             await self._finish(self._opened)
         if self._journal is not None:
-            await self._journal.drain()
             if node.checkpoints is not None:
                 await node.checkpoints.stop()
             await self._journal.close()

@@ -2,13 +2,14 @@
 
 Asked when somebody looks at a run, never in order to decide: grants go by the same index and are decided elsewhere.
 What is found is true at the moment of asking. Examples are given, at most ``SHOWN`` of each, and counts are bounded by
-``AHEAD_MAX``, so a look costs the same on a large fleet.
+``AHEAD_MAX``, so a look costs the same on a large fleet. A run that the caller's key does not cover is not named: it is
+told that there is one, and with which worker.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from commands.desk import Desk
+from commands.desk import Caller, Desk
 from domain.lease import Reserved
 from domain.run import Queued
 from domain.standing import Standing
@@ -23,6 +24,10 @@ SHOWN = 3
 
 AHEAD_MAX = 10_000
 """Runs ahead that are counted; beyond it there are at least so many."""
+
+
+Sight = Callable[[str], bool]
+"""Whether a run may be named to whoever asks."""
 
 
 class Place(NamedTuple):
@@ -49,8 +54,9 @@ def place_of(desk: Desk, standing: Standing) -> Place | None:
     return Place(card.queue[1], desk.live.ready.ahead(card, AHEAD_MAX), desk.live.ready.depth(card.queue))
 
 
-def blocks(desk: Desk, standing: Standing, now: Moment) -> tuple[Blocked, ...]:
+def blocks(desk: Desk, standing: Standing, now: Moment, caller: Caller) -> tuple[Blocked, ...]:
     """Everything that keeps a queued run from being granted now, what is decisive first; nothing for other runs."""
+    sees = _sight(desk, caller)
     card, phase, lease = desk.live.cards.get(standing.run_id), standing.known.phase, standing.lease
     if card is None or not isinstance(phase, Queued):
         return ()
@@ -64,19 +70,34 @@ def blocks(desk: Desk, standing: Standing, now: Moment) -> tuple[Blocked, ...]:
     if phase.due_at > now.wall:
         details = {"due_at": phase.due_at, "reason": phase.reason}
         return (Blocked("not_due", "it is not due yet", "its instant has come", details),)
-    return (*_limits(desk.live.limits, card), *_workers(desk, card), *_ahead(desk, card), *_asked(desk, card))
+    limits = _limits(desk.live.limits, card, sees)
+    return (*limits, *_workers(desk, card, sees), *_ahead(desk, card), *_asked(desk, card))
 
 
-def _limits(limits: Limits, card: Card) -> Iterator[Blocked]:
+def _sight(desk: Desk, caller: Caller) -> Sight:
+    """Which runs this caller may be told of by id, and which are only counted."""
+
+    def sees(run_id: str) -> bool:
+        card, holding = desk.live.cards.get(run_id), desk.live.limits.holding(run_id)
+        if caller.role == "leader" and caller.leaders is not None:
+            return card is not None and card.leader is not None and card.leader[1] in caller.leaders
+        if caller.role == "worker" and caller.workers is not None:
+            return holding is not None and holding.worker[1] in caller.workers
+        return True
+
+    return sees
+
+
+def _limits(limits: Limits, card: Card, sees: Sight) -> Iterator[Blocked]:
     (tenant, queue), key = card.queue, card.key
     most, per_key = limits.of_queue(card.queue)
     until = "one of these leases ends or the limit is raised"
     if most is not None and limits.queue_count(card.queue) >= most:
-        held = limits.holders(queue=card.queue, most=SHOWN)
+        held = _named(limits.holders(queue=card.queue, most=SHOWN), sees)
         because = f"queue {queue!r} has reached its limit of {_leases(most)}{_held_by(held)}"
         yield Blocked("queue_full", because, until, {"queue": queue, "limit": most, "held_by": _holders(held)})
     if key is not None and limits.key_full(key):
-        held = limits.holders(key=key, most=SHOWN)
+        held = _named(limits.holders(key=key, most=SHOWN), sees)
         because = f"concurrency key {key[2]!r} has reached its limit of {_leases(per_key)} in queue {queue!r}"
         details = {"concurrency_key": key[2], "limit": per_key, "held_by": _holders(held)}
         yield Blocked("key_full", because + _held_by(held), until, details)
@@ -89,15 +110,20 @@ def _leases(count: int) -> str:
     return "1 lease" if count == 1 else f"{count} leases"
 
 
-def _held_by(held: list[tuple[str, str]]) -> str:
-    return "".join(f"; run {run_id!r} has one, with worker {worker!r}" for run_id, worker in held)
+def _named(held: list[tuple[str, str]], sees: Sight) -> list[tuple[str | None, str]]:
+    return [(run_id if sees(run_id) else None, worker) for run_id, worker in held]
 
 
-def _holders(held: list[tuple[str, str]]) -> list[dict[str, str]]:
+def _held_by(held: list[tuple[str | None, str]]) -> str:
+    named = (("another run" if run_id is None else f"run {run_id!r}", worker) for run_id, worker in held)
+    return "".join(f"; {run} has one, with worker {worker!r}" for run, worker in named)
+
+
+def _holders(held: list[tuple[str | None, str]]) -> list[dict[str, str | None]]:
     return [{"run_id": run_id, "worker": worker} for run_id, worker in held]
 
 
-def _workers(desk: Desk, card: Card) -> Iterator[Blocked]:
+def _workers(desk: Desk, card: Card, sees: Sight) -> Iterator[Blocked]:
     known = {worker: fact for worker, fact in desk.live.workers.items() if worker[0] == card.queue[0]}
     if not known:
         yield Blocked("no_worker", "no worker is registered", "one is registered and claims this queue", {})
@@ -113,7 +139,8 @@ def _workers(desk: Desk, card: Card) -> Iterator[Blocked]:
         yield Blocked("workers_unwilling", because, until, {"workers": shown, "count": len(fleet.able)})
     elif not fleet.free:
         because = "every worker that has its labels has all its slots in use"
-        shown = [_used(desk, (card.queue[0], worker.worker_id), worker.slots) for worker in fleet.willing[:SHOWN]]
+        keys = [((card.queue[0], worker.worker_id), worker.slots) for worker in fleet.willing[:SHOWN]]
+        shown = [_used(desk, key, slots, sees) for key, slots in keys]
         until = "one of them is rid of a run or gets more slots, or another one is registered"
         yield Blocked("slots_used", because, until, {"workers": shown, "count": len(fleet.willing)})
 
@@ -165,9 +192,9 @@ def _unwilling(worker: Registered) -> dict[str, Any]:
     }
 
 
-def _used(desk: Desk, worker: WorkerKey, slots: int) -> dict[str, Any]:
+def _used(desk: Desk, worker: WorkerKey, slots: int, sees: Sight) -> dict[str, Any]:
     held = desk.live.limits.held_by(worker)
-    return {"worker": worker[1], "slots": slots, "used": len(held), "runs": held[:SHOWN]}
+    return {"worker": worker[1], "slots": slots, "used": len(held), "runs": list(filter(sees, held[:SHOWN]))}
 
 
 def _ahead(desk: Desk, card: Card) -> Iterator[Blocked]:

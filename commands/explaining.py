@@ -37,7 +37,7 @@ def explain(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
     active_at = activity.at if activity else None
     case = Case(
         now=now,
-        blocked=blocks(desk, standing, now),
+        blocked=blocks(desk, standing, now, caller),
         queue=_shown(place_of(desk, standing)),
         refused=tuple(_named(facts, refused) for refused in desk.evidence.refused.of(run_id)),
         last_activity_at=active_at,

@@ -5,12 +5,12 @@ from typing import Any, get_args
 
 import pytest
 
-from commands import claims, workers
+from commands import claims, explaining, workers
 from projections.outlook import BlockedCode
 from tests.commands.lives import explained, held, set_aside
 from tests.commands.test_claiming_by_queue import limited
 from tests.commands.test_poison import poisoned
-from tests.commands.world import ADMIN, World
+from tests.commands.world import ADMIN, World, leader, plain, worker_key
 
 
 async def nobody_there(world: World) -> str:
@@ -104,6 +104,19 @@ async def test_whoever_has_what_is_used_up_is_named(world: World) -> None:
 
     assert [{"run_id": run_id, "worker": "w1"}] == block["details"]["held_by"]
     assert f"run {run_id!r} has one, with worker 'w1'" in block["because"]
+
+
+async def test_a_run_that_the_key_does_not_cover_is_not_named(world: World) -> None:
+    run_id, _ = await world.held("w1", concurrency_key="k", leader_id="bea")
+    waiting = await world.submit(concurrency_key="k", leader_id="ada")
+    await world.worker("w1", slots=1)
+    for caller, named in ((leader("ada"), None), (leader("ada", "bea"), run_id), (worker_key("w1"), run_id)):
+        found = plain(explaining.explain(world.desk, caller, waiting))["waiting_for"]
+        key_full, slots_used = found[0]["details"], found[1]["details"]
+
+        assert [{"run_id": named, "worker": "w1"}] == key_full["held_by"]
+        assert ([] if named is None else [named]) == slots_used["workers"][0]["runs"]
+        assert (run_id in str(found)) == (named is not None)
 
 
 async def test_the_worker_that_lacks_least_is_named_first_with_what_it_has_instead(world: World) -> None:

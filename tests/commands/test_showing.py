@@ -118,7 +118,7 @@ async def test_nothing_is_visible_before_it_is_durable(each_world: World) -> Non
 
 def blocked(world: World, run_id: str) -> Any:
     """What stands in the way of a queued run, in words; nobody asks for anything here, so that is left out."""
-    found = blocking.blocks(world.desk, world.desk.standing(ADMIN, run_id), world.clock())
+    found = blocking.blocks(world.desk, world.desk.standing(ADMIN, run_id), world.clock(), ADMIN)
     return next((block.because for block in found if block.code != "nobody_asks"), None)
 
 
