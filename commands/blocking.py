@@ -129,36 +129,44 @@ def _workers(desk: Desk, card: Card, sees: Sight) -> Iterator[Blocked]:
         yield Blocked("no_worker", "no worker is registered", "one is registered and claims this queue", {})
         return
     wanted = dict(card.labels)
-    fleet = _fleet(desk, [worker for worker, fact in known.items() if not _missing(wanted, fact.labels)])
-    if not fleet.able:
+    able = [worker for worker, fact in known.items() if not _missing(wanted, fact.labels)]
+    fleet = _fleet(desk, able)
+    if not able:
         yield _labels_missing(wanted, {worker[1]: fact.labels for worker, fact in known.items()})
     elif not fleet.willing:
         because = "every worker that has its labels is draining or quarantined"
         shown = [_unwilling(worker) for worker in fleet.able[:SHOWN]]
         until = "one of them is registered again or released, or another one is registered"
-        yield Blocked("workers_unwilling", because, until, {"workers": shown, "count": len(fleet.able)})
+        yield Blocked("workers_unwilling", because, until, {"workers": shown, "count": len(able)})
     elif not fleet.free:
         because = "every worker that has its labels has all its slots in use"
         keys = [((card.queue[0], worker.worker_id), worker.slots) for worker in fleet.willing[:SHOWN]]
         shown = [_used(desk, key, slots, sees) for key, slots in keys]
         until = "one of them is rid of a run or gets more slots, or another one is registered"
-        yield Blocked("slots_used", because, until, {"workers": shown, "count": len(fleet.willing)})
+        yield Blocked("slots_used", because, until, {"workers": shown, "count": len(able)})
 
 
 def _fleet(desk: Desk, keys: list[WorkerKey]) -> Fleet:
-    """Those of these workers that are able, willing and free; it ends at the first free one, which is enough."""
-    able, willing = [], []
+    """Those of these workers that are able, willing and free; it ends at the first free one, which is enough.
+
+    Of a busy worker nothing more is read once there are enough examples of willing ones.
+    """
+    fleet = Fleet([], [], [])
     for key in keys:
+        free = desk.live.fleet.has_room(key)
+        if not free and len(fleet.willing) >= SHOWN:
+            continue
         worker: Worker = desk.journal.streams.load(worker_stream(*key))
         if not isinstance(worker, Registered):
             continue
-        able.append(worker)
+        fleet.able.append(worker)
         if worker.draining or (worker.quarantine is not None and key not in desk.live.fleet.cooled):
             continue
-        willing.append(worker)
-        if desk.live.fleet.has_room(key):
-            return Fleet(able, willing, [worker])
-    return Fleet(able, willing, [])
+        fleet.willing.append(worker)
+        if free:
+            fleet.free.append(worker)
+            break
+    return fleet
 
 
 def _missing(wanted: dict[str, str], has: dict[str, str]) -> dict[str, str]:
