@@ -85,5 +85,5 @@ class Bar:
             self._bars[name] = self._progress.add_task(name, total=total, rate="")
         bar = self._bars[name]
         self._progress.update(bar, completed=done, total=total)
-        speed = next((task.speed for task in self._progress.tasks if task.id == bar), None)
+        speed = next((one.speed for one in self._progress.tasks if one.id == bar), None)
         self._progress.update(bar, rate=f"{speed:,.0f}/s" if speed else "")

@@ -172,6 +172,34 @@ export interface ClosedMany {
   position?: number | null;
 }
 
+/** One fact as a CloudEvent (1.0): `data` is the fact, `type` its stored name, `subject` its stream. */
+export interface CloudFact {
+  specversion: string;
+  /** the fact's id */
+  id: string;
+  /** the journal: `urn:jackline:journal:<id>` */
+  source: string;
+  type: string;
+  subject: string;
+  time: string;
+  datacontenttype: string;
+  position: number;
+  version: number;
+  /** SHA-256 of the chain up to this fact, hexadecimal */
+  hash: string;
+  causationid?: string | null;
+  correlationid?: string | null;
+  commandid?: string | null;
+  principal?: string | null;
+  tenant?: string | null;
+  traceparent?: string | null;
+  /** how the fact is stored: 1 by names (schema 1), 2 by place */
+  form?: number;
+  /** the stored bytes (base64), where they cannot be made from the rest */
+  state?: string | null;
+  data: Json;
+}
+
 /** One entry of the effect ledger. */
 export interface Effect {
   key: string;
@@ -313,34 +341,6 @@ export interface Evidence {
   unknown_since: string | null;
 }
 
-/** One fact as a CloudEvent (1.0): `data` is the fact, `type` its stored name, `subject` its stream. */
-export interface FactEvent {
-  specversion: string;
-  /** the fact's id */
-  id: string;
-  /** the journal: `urn:jackline:journal:<id>` */
-  source: string;
-  type: string;
-  subject: string;
-  time: string;
-  datacontenttype: string;
-  position: number;
-  version: number;
-  /** SHA-256 of the chain up to this fact, hexadecimal */
-  hash: string;
-  causationid?: string | null;
-  correlationid?: string | null;
-  commandid?: string | null;
-  principal?: string | null;
-  tenant?: string | null;
-  traceparent?: string | null;
-  /** how the fact is stored: 1 by names (schema 1), 2 by place */
-  form?: number;
-  /** the stored bytes (base64), where they cannot be made from the rest */
-  state?: string | null;
-  data: Json;
-}
-
 /** Facts in order; read on after ``next_after``. */
 export interface Facts {
   facts: Array<RunSubmittedV1 | RunAttemptStartedV1 | RunAttemptEndedV1 | RunClosedV1 | RunParkedV1 | RunInputProvidedV1 | RunResumedV1 | RunPauseRequestedV1 | RunCancelRequestedV1 | RunVerdictRenderedV1 | RunSettledV1 | RunPartialSalvagedV1 | RunWorkerTimeoutV1 | RunStopReportedV1 | RunTimeoutAcknowledgedV1 | RunReassignedV1 | LeaseFenceBumpedV1 | LeaseReservedV1 | LeaseBoundV1 | LeaseReservationCancelledV1 | LeaseReservationLapsedV1 | LeaseExpiredV1 | LeaseReleasedV1 | LeaseRevokedV1 | LeaseSliceEndedV1 | EffectIntendedV1 | EffectCompletedV1 | EffectFailedV1 | EffectMadeAmbiguousV1 | EffectReconciledV1 | WorkerRegisteredV1 | WorkerDetachedV1 | WorkerDrainedV1 | WorkerQuarantinedV1 | WorkerReleasedV1 | WorkerGoneV1 | WorkerLeftV1 | QueueConfiguredV1 | PresenceLeaderConnectedV1 | PresenceLeaderDisconnectedV1 | PresenceLeaderVanishedV1 | PresenceLeaderReturnedV1 | PresenceReseededV1 | PresenceLeaderGoneV1>;
@@ -447,7 +447,7 @@ export interface JournalHealth {
 
 /** Facts after a position; `next_after` is null when there are no more for now. */
 export interface JournalPage {
-  events: FactEvent[];
+  facts: CloudFact[];
   next_after: number | null;
   /** the last position of the journal */
   position: number;
