@@ -161,7 +161,9 @@ def _require_backup(source: Path) -> None:
             file.read(1)
     except OSError as error:
         raise SourceUnreadable(str(source), error.strerror or str(error)) from error
-    with said_plainly(source), contextlib.closing(connect(str(source), READER_PROFILE)) as connection:
+    # Immutable: a backup may lie where nothing can be written, and is not written by anybody.
+    uri = f"{source.absolute().as_uri()}?mode=ro&immutable=1"
+    with said_plainly(source), contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
         require_ours(connection, str(source))
         if not is_backup(connection):
             raise NotAJournal(str(source), "it is a journal that is in use, and not a backup of one")

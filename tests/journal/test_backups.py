@@ -107,6 +107,16 @@ def test_a_backup_that_was_only_copied_into_place_begins_another_epoch_when_it_i
     assert {FOLDER, KEYS_NAME} <= {path.name for path in there.iterdir()}
 
 
+def test_a_restore_leaves_nothing_beside_the_backup(tmp_path: Path) -> None:
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    file = backed_up(filled(tmp_path / "here"), shelf / "backup")
+
+    restored(file, tmp_path / "there")
+
+    assert [file] == list(shelf.iterdir())
+
+
 def test_keys_can_stay_away(tmp_path: Path) -> None:
     file = backed_up(with_keys(filled(tmp_path / "here")), tmp_path / "backup")
 

@@ -29,8 +29,8 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.system
 
-RUNS = 400
-RUNS_AT_ONCE = 200
+RUNS = 300
+RUNS_AT_ONCE = 100
 CLIENTS = 2
 LIFE = LIVES[0]
 
