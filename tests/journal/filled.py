@@ -44,9 +44,9 @@ def released(place: Path, release: str = RELEASE) -> Path:
 
 
 @contextlib.contextmanager
-def read(place: Path) -> Iterator[SQLiteStore]:
+def read(place: Path, name: str = JOURNAL_NAME) -> Iterator[SQLiteStore]:
     """The store of a directory, to read."""
-    application = open_readonly(place)
+    application = open_readonly(place, name=name)
     try:
         yield application.store
     finally:
@@ -58,9 +58,9 @@ def opened(place: Path) -> SQLiteJournal:
     return open_sqlite(place, DEFAULT_CODEC, minting())
 
 
-def verified(place: Path) -> Verdict:
+def verified(place: Path, name: str = JOURNAL_NAME) -> Verdict:
     """What verifying found."""
-    with read(place) as store:
+    with read(place, name) as store:
         return store.verify()
 
 
