@@ -158,8 +158,17 @@ def _facts(application: SQLiteJournal, path: Path, after: int, *, follow: bool) 
         if not follow:
             return
         time.sleep(TAIL_POLL_S)
-        if not path.exists() or path.stat().st_ino != inode or store.load_epoch() != store.epoch:
-            raise EpochChanged(store.epoch, "another: it was restored")
+        if not path.exists() or path.stat().st_ino != inode:
+            raise EpochChanged(store.epoch, _epoch_of(path))
+
+
+def _epoch_of(path: Path) -> str:
+    """The epoch of the journal that is at this path by now."""
+    application = open_readonly(path.parent)
+    try:
+        return application.store.epoch
+    finally:
+        application.close()
 
 
 def _line(fact: CloudFact) -> str:

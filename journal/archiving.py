@@ -36,6 +36,9 @@ from journal.topics import FOLDS
 RUNS_IN_ARCHIVE = 2_000
 """Runs in one archive, and in one transaction."""
 
+ARCHIVE_BYTES = 256 * 1024 * 1024
+"""Bytes of facts after which an archive takes no further run: a backup carries each archive as one value."""
+
 PORTION = 2_000
 """Rows looked at in one statement."""
 
@@ -48,6 +51,7 @@ _CANDIDATES = (
     "WHERE position > ? AND position <= ? ORDER BY position"
 )
 _STATES = "SELECT position, state FROM stored_events WHERE position IN (SELECT value FROM json_each(?))"
+_SIZE = "SELECT sum(length(state)) FROM stored_events WHERE position IN (SELECT value FROM json_each(?))"
 _POINT = "UPDATE stored_events SET state = ? WHERE position = ?"
 
 
@@ -78,11 +82,12 @@ def archive(data_dir: Path, before: datetime, made_at: datetime, mint: Callable[
 
 
 def _archive(application: SQLiteJournal, folder: Path, before: datetime, made_at: datetime, report: Report) -> Archived:
-    store, found, runs = application.store, Archived(), []
+    store, found, runs, size = application.store, Archived(), [], 0
     for run_id in _settled_before(store, before, report):
         runs.append(run_id)
-        if len(runs) == RUNS_IN_ARCHIVE:
-            found, runs = _added(found, _move(store, folder, runs, made_at)), []
+        size += store.datastore.read(_SIZE, (json.dumps(store.positions_of(run_id)),))[0][0] or 0
+        if len(runs) == RUNS_IN_ARCHIVE or size >= ARCHIVE_BYTES:
+            found, runs, size = _added(found, _move(store, folder, runs, made_at)), [], 0
     return _added(found, _move(store, folder, runs, made_at)) if runs else found
 
 

@@ -86,6 +86,22 @@ def test_the_last_facts_are_shown_and_no_more_than_asked(place: Path) -> None:
     assert [4, 5] == [fact["position"] for fact in shown]
 
 
+def test_a_tail_ends_when_the_journal_under_it_is_restored(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document(place, "backup", str(tmp_path / "backup"))
+
+    def meanwhile(_: float) -> None:
+        for file in place.glob("journal.sqlite3*"):
+            file.unlink()
+        document(place, "restore", str(tmp_path / "backup"))
+
+    monkeypatch.setattr("api.journal_reading_cli.time.sleep", meanwhile)
+    error = fault(place, "tail")
+
+    assert f"epoch_changed: the journal is in epoch {document(place, 'stats')['epoch']}, this process" in str(error)
+
+
 @pytest.mark.parametrize("verb", ["tail", "export"])
 def test_a_position_beyond_the_journal_is_refused(verb: str, place: Path) -> None:
     error = fault(place, verb, "--after", str(FACTS + 1))

@@ -95,6 +95,21 @@ def test_many_runs_make_several_archives(tmp_path: Path, monkeypatch: pytest.Mon
     assert verified(place).ok
 
 
+@pytest.mark.parametrize(("beyond", "files"), [(0, 6), (1, 1)])
+def test_an_archive_that_is_large_takes_no_further_run(
+    beyond: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = filled(tmp_path)
+    runs = positions_of(place, SETTLED)
+    size = sum(len(row[4]) for row in rows_of(place) if isinstance(row[4], bytes) and row[0] in runs)
+    monkeypatch.setattr(archiving, "ARCHIVE_BYTES", size + 1 if beyond else 1)
+
+    found = archive(place, NOW, NOW, minting(), unreported)
+
+    assert (6, files) == (found.runs, len(found.files))
+    assert verified(place).ok
+
+
 def test_a_journal_with_archives_goes_on(tmp_path: Path) -> None:
     place = filled(tmp_path)
     archive(place, NOW, NOW, minting(), unreported)

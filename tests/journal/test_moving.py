@@ -22,7 +22,7 @@ from journal.tool_errors import (
     PositionBeyond,
     SourceUnreadable,
 )
-from tests.journal.accounts import minting
+from tests.journal.accounts import append, deciding, minting
 from tests.journal.filled import FACTS, filled, opened, read, released, rows_of, unreported, verified
 
 BESIDE = ("output_chunks", "output_marks", "partials", "commands")
@@ -93,6 +93,21 @@ def test_a_range_holds_just_these_facts_and_is_no_whole_journal(tmp_path: Path) 
     assert [6, 7, 8, 9] == [line["position"] for line in lines if "position" in line]
     with pytest.raises(ExportPartial, match="holds the facts 6 to 9 of a journal and not the whole of it"):
         imported(part, tmp_path / "there")
+
+
+def test_bytes_that_no_form_gives_back_are_exported_as_they_are(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    odd = b'[ ["f", "2026-01-01T12:00:00Z"], {"queue": "x", "max_leases": 1, "max_per_key": 1} ]'
+    app = opened(here)
+    append(app.store, deciding(("queue-x", 1, "queue.configured.v1", odd, None)))
+    app.close()
+
+    file = export(here, tmp_path / "journal.jsonl")
+    imported(file, there)
+
+    assert "state" in json.loads(file.read_bytes().splitlines()[1])
+    assert [odd] == [row[4] for row in rows_of(there)]
+    assert verified(there).ok
 
 
 @pytest.mark.parametrize("wanted", [Range(FACTS + 1), Range(0, FACTS + 1)])
