@@ -69,6 +69,8 @@ TARGETS = (
            "command due to event read, 99th percentile", lambda d: d["since_due"]["p99_ms"], "ms", 500, least=False),
     Target("P14", "p14_idle", "idle with 10,000 parked runs and 100 connected workers that renew",
            lambda d: d["percent_of_a_core"], "% of a core", 3, least=False),
+    Target("P16", "p16_growth", "cost of a run with 50,000 settled runs in the journal, against the first thousand",
+           lambda d: d["ratio"], "x", 1.25, least=False),
 )  # fmt: skip
 
 

@@ -197,8 +197,10 @@ class RunsFold:
         for run_id, position in self._changed.items():
             entry = self._entries[run_id]
             if isinstance(entry.run, Run):
-                row = _changed(entry.run, entry.lease, position)
-                changes.append(_born(entry.run, entry.lease, entry.first, position) if entry.first else row)
+                if entry.first:
+                    changes.append(_born(entry.run, entry.lease, entry.first, position))
+                else:
+                    changes.append(_changed(entry.run, entry.lease, position))
             entry.first = 0
         return changes
 
