@@ -224,12 +224,10 @@ class _Loading:
 
     def __init__(self, connection: sqlite3.Connection, header: Header, codec: Codec) -> None:
         self._c: Any = connection
-        self._header = header
         self._codec = codec
         self._tail = Tail(0, genesis(header.journal_id))
         self._rows: list[Any] = []
         self.facts = self.registers = self.answers = 0
-        self._digests: dict[tuple[str, int], str] = {}
         self._c.execute("BEGIN IMMEDIATE")
 
     def load(self, line: Line, text: bytes) -> None:
