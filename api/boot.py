@@ -118,6 +118,7 @@ class Boot:
             sweeping.cancel()
             with suppress(asyncio.CancelledError):
                 await sweeping
+        await node.close_past()
         if node.runner is not None:
             await node.runner.stop()
         if self._opened is not None:

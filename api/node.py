@@ -85,6 +85,11 @@ class Node:
             self._past = PastRuns(self.runs, self.desk.journal.store)
         return self._past
 
+    async def close_past(self) -> None:
+        """Begin no more lists of the past, once none is under way."""
+        if self._past is not None:
+            await asyncio.to_thread(self._past.close)
+
     @property
     def stopping(self) -> bool:
         """Whether the service begins nothing new."""
