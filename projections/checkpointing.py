@@ -11,6 +11,7 @@ Units: seconds on the monotonic clock.
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,8 @@ class Checkpoints:
         self._listed = 0
         self._written_at = clock().mono
         self._bytes = 0
-        self._busy = asyncio.Lock()
+        self._turn = threading.Lock()
+        """Held by the thread that folds or writes: it goes on when whoever waited for it was cancelled."""
 
     def find(self) -> Checkpoint | None:
         """The checkpoint to start from, if there is one that can be used; why not is logged once."""
@@ -79,13 +81,11 @@ class Checkpoints:
 
     async def step(self) -> None:
         """Take over what was published since, and write if it is time to."""
-        async with self._busy:
-            await self._guarded(force=False)
+        await self._guarded(force=False)
 
     async def stop(self) -> None:
         """Write what there is to write, so that the next start reads nothing twice."""
-        async with self._busy:
-            await self._guarded(force=True)
+        await self._guarded(force=True)
 
     async def _guarded(self, *, force: bool) -> None:
         try:
@@ -103,11 +103,12 @@ class Checkpoints:
         kept = self._kept
         if kept is None:
             return
-        while facts := self._journal.feed.after(kept.position, STEP_FACTS):
-            kept.fold(facts)
-        behind = kept.position - self.position
-        if behind and (force or self._is_time(behind)):
-            self._write(kept)
+        with self._turn:
+            while facts := self._journal.feed.after(kept.position, STEP_FACTS):
+                kept.fold(facts)
+            behind = kept.position - self.position
+            if behind and (force or self._is_time(behind)):
+                self._write(kept)
 
     def _is_time(self, behind: int) -> bool:
         return behind >= max(EVERY_FACTS, self._listed // _PART) or self._clock().mono - self._written_at >= EVERY_S

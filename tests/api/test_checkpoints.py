@@ -1,12 +1,16 @@
 """Checkpoints of a running service: written at a clean stop, gone by at the next start, left aside when damaged."""
 
+import asyncio
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from journal.checkpoints import CHECKPOINT_NAME
+from journal.checkpoints import CHECKPOINT_NAME, read_checkpoint, write_checkpoint
+from projections import checkpointing
+from projections.live.kept import rules
 from tests.api.service import Service, running
 
 
@@ -65,6 +69,40 @@ async def test_a_start_without_a_checkpoint_says_nothing(data_dir: Path, caplog:
         assert "running" == (await service.ok("GET", f"/v1/runs/{run_id}"))["state"]
         assert (await checkpoints(service))["ignored_at_start"] is None
     assert "checkpoint" not in caplog.text
+
+
+async def test_a_stop_waits_for_the_checkpoint_that_is_being_written(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, entered, released, under_way = write_checkpoint, threading.Event(), threading.Event(), [0]
+
+    def slowly(*given: Any) -> int:
+        under_way.append(under_way[-1] + 1)
+        entered.set()
+        assert released.wait(10)
+        size = write(*given)
+        under_way.append(under_way[-1] - 1)
+        return size
+
+    async with running(data_dir) as service:
+        following, journal = service.node.checkpoints, service.node.desk.journal
+        assert following is not None
+        monkeypatch.setattr(checkpointing, "write_checkpoint", slowly)
+        await service.submitted()
+        given_up = asyncio.ensure_future(following.stop())
+        assert await asyncio.to_thread(entered.wait, 10)
+        given_up.cancel()
+        entered.clear()
+        await service.submitted()
+        last = asyncio.ensure_future(following.stop())
+        assert not await asyncio.to_thread(entered.wait, 0.2)
+        released.set()
+        await last
+        found = read_checkpoint(data_dir / CHECKPOINT_NAME, journal.store, rules())
+
+        assert 1 == max(under_way)
+        assert found is not None
+        assert journal.position == found.position == following.position
 
 
 async def test_a_checkpoint_that_cannot_be_written_degrades_nothing_that_runs(data_dir: Path) -> None:
