@@ -13,10 +13,11 @@ from typing import Any
 
 from journal.opening import JOURNAL_NAME
 from tests.api.service import Service, running
+from tests.waiting import eventually
 
 PLACE = Path(__file__).resolve().parent / "histories" / "service.sqlite3.gz"
 QUICK = {"max_attempts": 2, "lease_ttl_s": 0.5, "retry_base_s": 1.0}
-POLL_S, POLLS = 0.1, 200
+BOUND_S = 20.0
 
 
 async def main() -> None:
@@ -91,12 +92,10 @@ async def _steered(service: Service) -> None:
 
 
 async def _until(service: Service, run_id: str, *states: str) -> None:
-    for _ in range(POLLS):
-        if (await service.ok("GET", f"/v1/runs/{run_id}"))["state"] in states:
-            return
-        await asyncio.sleep(POLL_S)
-    message = f"{run_id} did not come to {' or '.join(states)}"
-    raise RuntimeError(message)
+    async def there() -> bool:
+        return (await service.ok("GET", f"/v1/runs/{run_id}"))["state"] in states
+
+    await eventually(there, what=f"{run_id} in {' or '.join(states)}", within_s=BOUND_S)
 
 
 if __name__ == "__main__":
