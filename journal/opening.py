@@ -63,8 +63,8 @@ class JournalMissing(JournalError):
     def __init__(self, path: str, sign: str) -> None:
         super().__init__(
             f"{path} is missing, and {sign} beside it shows that there was one",
-            f"restore a backup (docs/operations.md, Restore), or move {KEYS_NAME} and {READ_MODELS_NAME} away to begin "
-            "anew, or give another --data-dir",
+            f"restore the journal from a backup (docs/operations.md, Restore), or move {KEYS_NAME} and "
+            f"{READ_MODELS_NAME} away to begin anew, or give another --data-dir",
             path=path,
             sign=sign,
         )
