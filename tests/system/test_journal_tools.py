@@ -109,6 +109,33 @@ def test_every_tool_that_reads_works_while_a_service_records(make_service: Servi
     assert not (imported.data_dir / "keys.sqlite3").exists()
 
 
+def test_what_came_after_the_backup_is_gone_from_every_answer_after_a_restore(
+    make_service: Serving, tmp_path: Path
+) -> None:
+    service = make_service().start()
+    caller = service.caller()
+    kept = submit(caller, name="kept")
+    assert 0 == tool(service, "backup", str(tmp_path / "backup")).returncode
+    lost = [submit(caller, name="lost") for _ in range(3)]
+    last = caller.get("/v1/journal?limit=1").ok()
+    assert 4 == len(caller.get(f"/v1/runs?min_position={last['position']}").ok()["items"])
+    assert 0 == service.terminate()
+    for file in service.data_dir.glob(f"{JOURNAL_NAME}*"):
+        file.unlink()
+
+    assert 0 == tool(service, "restore", str(tmp_path / "backup")).returncode
+    caller = service.start().caller()
+
+    first = caller.get("/v1/journal?limit=1").ok()
+    assert first["epoch"] != last["epoch"]
+    assert first["position"] < last["position"]
+    assert {kept} == {item["run_id"] for item in caller.get("/v1/runs?min_position=1").ok()["items"]}
+    assert [404] * 3 == [caller.get(f"/v1/runs/{run_id}").status for run_id in lost]
+    caller.get(f"/v1/journal?after={last['position']}").refused(422, "position_beyond")
+    again = submit(caller, name="again")
+    assert {kept, again} == {item["run_id"] for item in caller.get("/v1/runs?min_position=2").ok()["items"]}
+
+
 def test_a_tail_goes_on_with_what_is_recorded(make_service: Serving) -> None:
     service = make_service().start()
     submit(service.caller(), name="first")
