@@ -188,6 +188,7 @@ class Runner:
             self._wake.clear()
             self._hurry.clear()
             positions = self._positions()
+            self._follow_readability()
             self._rebuild_beside()
             most = max((self._step(position) for position in positions), default=0)
             if not most:

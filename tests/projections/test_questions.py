@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from domain.lease import Reserved, Vacant
+from domain.effects import EffectFact
+from domain.lease import FenceBumped, LeaseBound, LeaseFact, LeaseReleased, Reserved, Vacant
 from domain.queue import QueueConfigured, queue_stream
 from domain.refusal import InvalidCommand
 from domain.run import Queued, Run, Settled
-from domain.run_facts import AttemptStarted, RunSubmitted
+from domain.run_facts import AttemptStarted, RunFact, RunSubmitted
 from domain.worker import WorkerDrained, WorkerGone, WorkerQuarantined, WorkerRegistered, worker_stream
 from journal.commit import Context, Decision, Entry
 from projections.stored import effects, leaders, queues, timeline, usage, workers
@@ -92,6 +93,13 @@ def test_the_last_state_of_a_timeline_is_the_state_of_the_run(steps: Steps) -> N
                         assert [] == told
 
     asyncio.run(body())
+
+
+def test_a_fact_about_a_run_is_on_its_timeline_unless_it_comes_with_one_that_says_more() -> None:
+    about_runs = {*RunFact.__args__, *LeaseFact.__args__, *EffectFact.__args__}
+
+    assert {FenceBumped, LeaseBound, LeaseReleased} == about_runs - set(timeline.SAYS)
+    assert set(timeline.SAYS) <= about_runs
 
 
 async def test_a_timeline_says_how_long_each_state_lasted_and_cites_the_fact() -> None:
