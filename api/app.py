@@ -27,9 +27,11 @@ from api.routes import (
     facts,
     health,
     holding,
+    journal,
     keys,
     leaders,
     observers,
+    projections,
     queues,
     runs,
     turns,
@@ -39,7 +41,8 @@ from api.routes import (
 from api.wire_service import Live, Ready
 
 ROUTERS = (
-    claims, holding, workers, leaders, runs, facts, effects, turns, workspaces, observers, queues, keys, health,
+    claims, holding, workers, leaders, runs, facts, effects, turns, workspaces, observers, queues, projections, keys,
+    journal, health,
 )  # fmt: skip
 PLAIN = {"/livez": "GET /livez", "/readyz": "GET /readyz"}
 

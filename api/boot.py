@@ -1,8 +1,9 @@
 """The boot: one step after the other, each with a name that ``/readyz`` shows, and the same way back at the end.
 
-Open the journal (its lock is what makes this process the only one), open the keys, replay, give every lease a full ttl
-from now, count absences from now, take every workspace for unknown until it is seen (which nothing waits for), open the
-read models, accept callers, start the promises. Whatever fails on the way closes what was opened.
+Open the journal (its lock is what makes this process the only one), open the keys, replay from the last checkpoint,
+give every lease a full ttl from now, count absences from now, take every workspace for unknown until it is seen (which
+nothing waits for), open the read models, accept callers, start the promises and the checkpoints. Whatever fails on the
+way closes what was opened. What is written last, at a clean stop, is a checkpoint.
 
 Files are touched only after the lock is held: a second service on the same data directory changes nothing.
 """
@@ -20,8 +21,11 @@ from commands.boot import Opening
 from commands.desk import Desk
 from commands.presence import reseed_leaders
 from commands.watching import unknown_since_boot
+from journal.checkpoints import CHECKPOINT_NAME
+from journal.commit import Journal
 from journal.opening import open_journal
 from policies.manager import Manager
+from projections.checkpointing import Checkpoints
 from projections.runner import Runner
 
 log = logging.getLogger(__name__)
@@ -33,7 +37,8 @@ class Boot:
     def __init__(self, node: Node, data_dir: Path) -> None:
         self._node = node
         self._data_dir = data_dir
-        self._sweeping: asyncio.Future[None] | None = None
+        self._sweeping: list[asyncio.Future[None]] = []
+        self._journal: Journal | None = None
         self._opened: Desk | None = None
         self.admin_key: Path | None = None
         """Where an admin key was written, if this start wrote one."""
@@ -55,9 +60,10 @@ class Boot:
         node = self._node
         node.step = "opening the journal"
         journal = await open_journal(self._data_dir, node.clock, mint=new_fact_id)
-        opening = Opening(journal, node.clock, new_id, node.settings.timers())
-        desk = self._opened = opening.desk
-        desk.fence_required = node.settings.fence_required
+        self._journal = journal
+        checkpoints = node.checkpoints = Checkpoints(journal, self._data_dir / CHECKPOINT_NAME, node.clock)
+        found = await asyncio.to_thread(checkpoints.find)
+        opening = Opening(journal, node.clock, new_id, node.settings.timers(), found)
         node.step = "opening the keys"
         keys = KeyRing(self._data_dir)
         node.use_keys(keys)
@@ -66,7 +72,10 @@ class Boot:
         while await asyncio.to_thread(opening.replay_some):
             pass
         node.step = "giving every lease its full ttl"
-        opening.finish()
+        desk = self._opened = opening.finish()
+        desk.fence_required = node.settings.fence_required
+        checkpoints.follow(opening.kept, opening.checkpoint)
+        log.info("replayed %d of %d facts", opening.replayed, journal.position)
         node.step = "counting every absence from now"
         await reseed_leaders(desk)
         node.step = "taking workspaces for unknown"
@@ -79,7 +88,7 @@ class Boot:
         node.desk_or_none = desk
         node.step = "starting the sweeps"
         node.manager = Manager(desk)
-        self._sweeping = asyncio.ensure_future(node.manager.run())
+        self._sweeping = [asyncio.ensure_future(node.manager.run()), asyncio.ensure_future(checkpoints.run())]
         self._watch()
         node.stage, node.step = "ready", "ready"
 
@@ -94,6 +103,8 @@ class Boot:
     def _watch(self) -> None:
         """Let health ask every part for its first error."""
         node, manager, runner = self._node, self._node.manager, self._node.runner
+        checkpoints = node.checkpoints
+        assert checkpoints is not None
         assert manager is not None
         assert runner is not None
         journal = node.desk.journal
@@ -103,21 +114,26 @@ class Boot:
             "presence": (lambda: node.desk.evidence.presence.trouble, lambda: None),
             "observers": (lambda: alarm(node.desk), lambda: None),
             "projections": (lambda: runner.first_error, runner.acknowledge),
+            "checkpoints": (lambda: checkpoints.first_error, checkpoints.acknowledge),
             "journal": (lambda: journal.fault, lambda: setattr(journal, "fault", None)),
         }
 
     async def down(self) -> None:
         """Close everything, in the other order; what was being appended is finished first."""
         node = self._node
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        for sweeping in self._sweeping:
+            sweeping.cancel()
             with suppress(asyncio.CancelledError):
-                await self._sweeping
+                await sweeping
+        await node.close_past()
         if node.runner is not None:
             await node.runner.stop()
         if self._opened is not None:
             await self._finish(self._opened)
-            await self._opened.journal.close()
+        if self._journal is not None:
+            if node.checkpoints is not None:
+                await node.checkpoints.stop()
+            await self._journal.close()
         if node.gate_or_none is not None:
             node.keys.close()
 

@@ -20,6 +20,8 @@ from api.unknowns import observers, unknowns
 from commands.desk import Desk
 from domain.values import Clock
 from policies.manager import Manager
+from projections.checkpointing import Checkpoints
+from projections.past_runs import PastRuns
 from projections.runner import Runner
 from projections.stored.runs import RunsModel
 
@@ -44,7 +46,9 @@ class Node:
         self.gate_or_none: Gate | None = None
         self.desk_or_none: Desk | None = None
         self.runner: Runner | None = None
+        self.checkpoints: Checkpoints | None = None
         self.manager: Manager | None = None
+        self._past: PastRuns | None = None
         self._told_to_stop = asyncio.Event()
 
     @property
@@ -74,6 +78,18 @@ class Node:
         """The read model of runs, once it is open."""
         assert self.runner is not None, "the read model is asked for before the boot has opened it"
         return self.runner.runs
+
+    @property
+    def past(self) -> PastRuns:
+        """Lists of runs as they were, once the read model is open."""
+        if self._past is None:
+            self._past = PastRuns(self.runs, self.desk.journal.store)
+        return self._past
+
+    async def close_past(self) -> None:
+        """Begin no more lists of the past, once none is under way."""
+        if self._past is not None:
+            await asyncio.to_thread(self._past.close)
 
     @property
     def stopping(self) -> bool:
@@ -121,6 +137,8 @@ class Node:
             }
         if self.runner is not None:
             loops["projections"] = self.runner.health()
+        if self.checkpoints is not None:
+            loops["checkpoints"] = self.checkpoints.health()
         marks = desk.evidence.presence
         loops["presence"] = {**marks.sizes(), "unrecorded_drops": marks.unrecorded_drops, "first_error": marks.trouble}
         loops["observers"] = observers(desk)

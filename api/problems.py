@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from domain.refusal import Refusal
-from journal.errors import Unavailable
+from journal.errors import JournalError
 
 STATUS: Mapping[str, int] = {
     "invalid": 422,
@@ -35,6 +35,11 @@ STATUS: Mapping[str, int] = {
     "read_model_behind": 504,
     "internal": 500,
     "run_unknown": 404,
+    "run_not_yet": 404,
+    "position_beyond": 422,
+    "instant_before": 422,
+    "instant_beyond": 422,
+    "past_too_wide": 422,
     "run_settled": 409,
     "run_paused": 409,
     "wrong_state": 409,
@@ -224,7 +229,7 @@ class Stopping(Refusal):
 
 def problem_of(error: Exception) -> Problem:
     """The problem that this failure is sent as; a failure that nobody foresaw is ``internal``, without detail."""
-    if isinstance(error, Refusal | Unavailable) and error.code in STATUS:
+    if isinstance(error, Refusal | JournalError) and error.code in STATUS:
         return _problem(error.code, error.message, error.fields())
     return _problem("internal", "the service failed; its log and /healthz say why", {})
 

@@ -363,27 +363,6 @@ class Reading(Query):
     min_position: int | None = Field(None, ge=0, description="wait, bounded, until the answer reflects this position")
 
 
-class ReadRun(Reading):
-    """How fresh, or how far along, the run must be."""
-
-    until: Literal["settled"] | None = Field(None, description="wait until the run has ended")
-    wait_s: float = Field(0.0, ge=0.0, le=60.0, description="how long to wait for that")
-
-
-class ListRuns(Reading):
-    """Which runs, in which order, from where on."""
-
-    state: list[str] = Field(default_factory=list, description="any of these states; may be repeated")
-    queue: str | None = None
-    leader_id: str | None = None
-    owner: str | None = None
-    tag: list[str] = Field(default_factory=list, description="`key:value`, all of them; may be repeated")
-    q: str | None = Field(None, max_length=200, description="text in id or name")
-    sort: str = "-submitted_at"
-    limit: int = Field(50, ge=1, le=500)
-    cursor: str | None = None
-
-
 class ReadFacts(Reading):
     """From which position on, and how many."""
 

@@ -18,6 +18,7 @@ OPERATORS: Roles = frozenset({"operator", "admin"})
 LEADERS: Roles = frozenset({"leader", "admin"})
 STEERERS: Roles = frozenset({"leader", "operator", "admin"})
 WORKERS: Roles = frozenset({"worker", "admin"})
+READERS: Roles = frozenset({"reader", "operator", "admin"})
 FLEET: Roles = frozenset({"worker", "operator", "admin"})
 
 TABLE: Mapping[str, Roles] = {
@@ -40,6 +41,10 @@ TABLE: Mapping[str, Roles] = {
     "GET /v1/runs/{run_id}/output": EVERYBODY,
     "GET /v1/runs/{run_id}/effects": EVERYBODY,
     "GET /v1/runs/{run_id}/why": EVERYBODY,
+    "GET /v1/runs/{run_id}/timeline": EVERYBODY,
+    "GET /v1/effects": EVERYBODY,
+    "GET /v1/usage": READERS,
+    "GET /v1/projections": READERS,
     "POST /v1/runs/{run_id}/cancel": STEERERS,
     "POST /v1/runs/{run_id}/pause": STEERERS,
     "POST /v1/runs/{run_id}/resume": STEERERS,
@@ -96,6 +101,7 @@ TABLE: Mapping[str, Roles] = {
     "POST /v1/workspaces/{workspace_id}/observations": WORKERS,
     "POST /v1/workspaces/{workspace_id}/assert": WORKERS,
     "POST /v1/observers/{observer_id}/observations": WORKERS,
+    "GET /v1/journal": OPERATORS,
     "GET /v1/queues": EVERYBODY,
     "GET /v1/queues/{queue}": EVERYBODY,
     "PUT /v1/queues/{queue}": OPERATORS,

@@ -20,7 +20,8 @@ from api.calls import Call, encode
 from api.keys import Key
 from api.node import Node
 from api.problems import InvalidBody, Stopping
-from api.requests import ReadFacts, ReadOutput, ReadRun
+from api.queries import ReadRun
+from api.requests import ReadFacts, ReadOutput
 from api.streams import COMMENT, COMMENT_S, Opened, Stream, frame
 from commands.desk import Caller, Desk
 from commands.showing import ever_of, show_run, unknown_since, workspace_of
@@ -54,7 +55,7 @@ async def reached(node: Node, position: int | None) -> None:
         Stopping: the service began to stop first.
     """
     if position is not None and node.desk.journal.feed.position < position:
-        await _caught_up(node, _published(node, position))
+        await caught_up(node, _published(node, position))
 
 
 async def _published(node: Node, position: int) -> None:
@@ -62,7 +63,12 @@ async def _published(node: Node, position: int) -> None:
         raise ReadModelBehind(wanted=position, reached=node.desk.journal.position)
 
 
-async def _caught_up(node: Node, waiting: Coroutine[Any, Any, None]) -> None:
+async def caught_up(node: Node, waiting: Coroutine[Any, Any, None]) -> None:
+    """Return once what is waited for is there.
+
+    Raises:
+        Stopping: the service began to stop first.
+    """
     if not await node.before_stop(waiting):
         raise Stopping
 
@@ -121,19 +127,24 @@ async def _until_settled(call: Call, run_id: str, wait_s: float) -> None:
 async def runs_page(call: Call, wanted: Listing, min_position: int | None) -> dict[str, Any]:
     """A page of the runs that the caller may see, with the evidence and the partial of each."""
     if min_position is not None:
-        await _caught_up(call.node, call.node.runs.wait_for(min_position, BEHIND_S))
-    caller = call.caller
-    leaders = caller.leaders if caller.role == "leader" else None
-    owners = caller.workers if caller.role == "worker" else None
-    bounded = msgspec.structs.replace(
-        wanted,
-        leaders=None if leaders is None else tuple(sorted(leaders)),
-        owners=None if owners is None else tuple(sorted(owners)),
-    )
-    found = await call.node.runs.list(caller.tenant, bounded)
+        await caught_up(call.node, call.node.runs.wait_for(min_position, BEHIND_S))
+    found = await call.node.runs.list(call.caller.tenant, bounded(call, wanted))
     now = call.node.clock()
     found["items"] = [{**item, **_beside(call.desk, item["run_id"], now)} for item in found["items"]]
     return found
+
+
+def bounded(call: Call, wanted: Listing, at: int | None = None) -> Listing:
+    """The list, bounded to what the caller may see, and to a position if one is given."""
+    caller = call.caller
+    leaders = caller.leaders if caller.role == "leader" else None
+    owners = caller.workers if caller.role == "worker" else None
+    return msgspec.structs.replace(
+        wanted,
+        leaders=None if leaders is None else tuple(sorted(leaders)),
+        owners=None if owners is None else tuple(sorted(owners)),
+        at=at,
+    )
 
 
 def _beside(desk: Desk, run_id: str, now: Moment) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from api.facts import AnyFact, Shown, model_of
 from api.wire_workspaces import Ground
 from domain.run_facts import State
 from domain.submission import Policy
+from projections.outlook import BlockedCode
 
 if TYPE_CHECKING:
     RunPolicy = Any
@@ -71,6 +72,14 @@ class Evidence(Shown):
     unknown_since: datetime | None
 
 
+class AsOf(Shown):
+    """The place in the journal that is shown, when that was, and what is null because it was never recorded."""
+
+    position: int
+    recorded_at: datetime
+    not_recorded: list[str]
+
+
 class ListedRun(Shown):
     """A run as a list shows it."""
 
@@ -109,14 +118,18 @@ class Run(ListedRun):
     """A run with everything that is known of it; ``position`` is that of its last fact."""
 
     payload: Any
+    as_of: AsOf | None = None
+    """Only in an answer about the past."""
 
 
 class RunPage(Shown):
-    """A page of runs; ``position`` is how far the list has read the journal."""
+    """A page of runs; ``position`` is how far the list has read the journal, or the one that was asked for."""
 
     items: list[ListedRun]
     next_cursor: str | None
     position: int
+    as_of: AsOf | None = None
+    """Only in an answer about the past."""
 
 
 class Facts(Shown):
@@ -134,6 +147,35 @@ class RunningClock(Shown):
     due_at: datetime | None
 
 
+class WaitedFor(Shown):
+    """One thing that keeps a queued run from being granted, and what would change it."""
+
+    code: BlockedCode
+    because: str
+    until: str
+    details: dict[str, Any]
+
+
+class QueuePlace(Shown):
+    """Where a queued run stands: due runs before it (counted up to 10,000), and runs queued there at all."""
+
+    name: str
+    ahead: int
+    depth: int
+
+
+class RefusedWrite(Shown):
+    """Writes under a fence that gave no right: whose, why it gave none, how often, and from when until when."""
+
+    worker: str | None
+    principal: str
+    fence: int
+    reason: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
 class Why(BaseModel):
     """Why a run is as it is, with the facts that led to it, and what would happen next."""
 
@@ -145,6 +187,13 @@ class Why(BaseModel):
     fence: int
     clocks: list[RunningClock]
     next: str
+    waiting_for: list[WaitedFor]
+    """Everything that keeps a queued run from being granted, what is decisive first."""
+    queue: QueuePlace | None
+    refused: list[RefusedWrite]
+    """Writes that were refused for their fence, the latest first, as far as they are remembered."""
+    as_of: AsOf | None = None
+    """Only in an answer about the past."""
 
 
 class Effect(Shown):

@@ -33,14 +33,6 @@ class Worker(Shown):
     last_seen_at: datetime | None
 
 
-class WorkerPage(Shown):
-    """The workers, by id."""
-
-    items: list[Worker]
-    next_cursor: str | None
-    position: int
-
-
 class LeaderShown(Shown):
     """How a leader is present, and how many open runs it has."""
 
@@ -48,14 +40,6 @@ class LeaderShown(Shown):
     connections: int
     zero_since: datetime | None
     open_runs: int
-
-
-class LeaderPage(Shown):
-    """The leaders, by id."""
-
-    items: list[LeaderShown]
-    next_cursor: str | None
-    position: int
 
 
 class CancelledRun(Shown):
@@ -82,14 +66,6 @@ class Queue(Shown):
     max_per_key: int
     queued: int
     leases: int
-
-
-class QueuePage(Shown):
-    """The queues, by name."""
-
-    items: list[Queue]
-    next_cursor: str | None
-    position: int
 
 
 class Key(Shown):

@@ -63,10 +63,18 @@ TARGETS = (
            lambda d: d["all_after_grace_s"], "s", 2, least=False),
     Target("P9", "p9_rebuild", "rebuild of the stored read models, against a scan and decode of the same journal",
            lambda d: d["ratio"], "x", 0.4),
+    Target("P10", "p10_lag", "lag of the stored read models at 5,000 facts/s, 99th percentile",
+           lambda d: d["lag"]["p99_ms"], "ms", 250, least=False),
+    Target("P11", "p11_start", "start to `/readyz` from a checkpoint, 300,000 facts of settled runs, 1,000 open ones, "
+           "against the same start on an empty journal", lambda d: d["beside_empty"], "x", 2, least=False),
+    Target("P12", "p12_size", "a long journal of whole lives of runs: bytes of its file for each fact",
+           lambda d: d["bytes_per_fact"], "bytes", 600, least=False),
     Target("P13", "p13_streams", "1,000 presence streams and 1,000 followers of run facts, 500 facts/s, none dropped: "
            "command due to event read, 99th percentile", lambda d: d["since_due"]["p99_ms"], "ms", 500, least=False),
     Target("P14", "p14_idle", "idle with 10,000 parked runs and 100 connected workers that renew",
            lambda d: d["percent_of_a_core"], "% of a core", 3, least=False),
+    Target("P16", "p16_growth", "cost of a run with 50,000 settled runs in the journal, against the first thousand",
+           lambda d: d["ratio"], "x", 1.25, least=False),
     Target("P17", "p17_kubernetes", "500 pods, 50 evictions/s: a change in the cluster to the loss durable and the run "
            "decided, 99th percentile", lambda d: d["change_to_verdict"]["p99_ms"], "ms", 500, least=False),
     Target("P17b", "p17_kubernetes", "a frozen API server to everything unknown, beyond the length of a watch and its "

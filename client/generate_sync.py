@@ -24,6 +24,7 @@ NAMES = {
     "AsyncHolding": "Holding",
     "AsyncLeader": "Leader",
     "AsyncLeading": "Leading",
+    "AsyncLists": "Lists",
     "AsyncObserver": "Observer",
     "AsyncOperating": "Operating",
     "AsyncRuns": "Runs",

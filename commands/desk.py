@@ -14,7 +14,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -40,6 +40,8 @@ from projections.live.index import Live
 
 Role = Literal["leader", "worker", "reader", "operator", "admin"]
 FenceMode = Literal["off", "warn", "required"]
+
+T = TypeVar("T")
 
 ACTING: frozenset[Role] = frozenset({"worker", "operator", "admin"})
 """Roles that may act for a worker; a leader or a reader is none, whatever its key names."""
@@ -250,7 +252,15 @@ class Desk:
             draft = decide(standing, now)
             return Decision(entries_of(draft.entries, run_id), draft.versions, answer(self.after(standing, draft), now))
 
-        return await self.execute(caller, (run_id,), decision)
+        return await self.acting(caller, run_id, decision)
+
+    async def acting(self, caller: Caller, run_id: str, decision: Callable[[Moment], Decision[T]]) -> Done[T]:
+        """Carry out a decision about one run; that it was refused for its fence is remembered."""
+        try:
+            return await self.execute(caller, (run_id,), decision)
+        except leases.FenceLost as lost:
+            self.note_refused(caller, run_id, lost)
+            raise
 
     async def write(self, caller: Caller, run_id: str, prepare: Callable[[Standing], Sequence[Write]]) -> Done[None]:
         """Carry out a write to the work registers of one run, under the guard of its lease."""
@@ -260,9 +270,15 @@ class Desk:
             lease = lease_stream(run_id)
             return Decision((), {lease: standing.versions[lease]}, None, prepare(standing))
 
-        done = await self.execute(caller, (run_id,), decision)
+        done = await self.acting(caller, run_id, decision)
         self.touch(run_id)
         return done
+
+    def note_refused(self, caller: Caller, run_id: str, refusal: Refusal) -> None:
+        """Remember, for whoever asks why, that a write of this caller was refused for its fence, if it was that."""
+        if isinstance(refusal, leases.FenceLost):
+            writer = (caller.principal, int(refusal.presented))
+            self.evidence.refused.note(run_id, writer, str(refusal.reason), self.clock().wall)
 
     def touch(self, run_id: str) -> None:
         """An accepted write of the holder: activity, which also renews a lease that is live and not sliced."""

@@ -103,7 +103,7 @@ async def _acted(
     desk: Desk, caller: Caller, run_id: str, fence: int | None, decision: Callable[[Moment], Decision[Any]]
 ) -> Done[dict[str, Any]]:
     """The answer to the worker; its asking is a sign of work, and renews the lease if it holds it."""
-    done: Done[dict[str, Any]] = await desk.execute(caller, (run_id,), decision)
+    done: Done[dict[str, Any]] = await desk.acting(caller, run_id, decision)
     if isinstance(desk.journal.streams.load(lease_stream(run_id)), Held):
         desk.touch(run_id)
     desk.note_fence(fence, "effects")

@@ -86,7 +86,7 @@ async def close(desk: Desk, caller: Caller, closing: CloseOf) -> Done[dict[str, 
         entries = entries_of(draft.entries, closing.run_id) + about.entries
         return Decision(entries, guards, show(desk, desk.after(standing, draft), now))
 
-    done = await desk.execute(caller, (closing.run_id,), decision)
+    done = await desk.acting(caller, closing.run_id, decision)
     desk.note_fence(closing.fence, "close")
     return done
 
@@ -105,6 +105,7 @@ async def close_many(desk: Desk, caller: Caller, closings: Sequence[CloseOf]) ->
                 standing = desk.standing(caller, closing.run_id)
                 draft = _closed(desk, caller, standing, closing, now)
             except Refusal as refusal:
+                desk.note_refused(caller, closing.run_id, refusal)
                 answers.append(_refused(closing, refusal))
                 continue
             decided.append((standing, draft, closing))

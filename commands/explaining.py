@@ -1,45 +1,114 @@
-"""Explaining a run: why it is as it is, and, when it is queued and nobody takes it, what stands in the way."""
+"""Explaining a run: why it is as it is, or was as it was, and what stands in the way of one that nobody takes.
+
+The facts are the run's own and those that they cite elsewhere (a leader's absence, for example), with what began it.
+Beside them stands what is no fact: marks, clocks, limits in force, writes that were refused. Of the past only facts are
+known; the answer says so, and in place of what would happen next stands what did.
+"""
 
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from commands.blocking import Place, blocks, place_of
 from commands.desk import Caller, Desk
 from commands.footings import footings, ground_clocks
 from commands.showing import unknown_since
-from domain.run import Queued
-from domain.standing import Standing
+from domain.lease import FenceBumped, LeaseBound
+from domain.presence import LeaderGone, LeaderVanished, PresenceReseeded
 from domain.values import Moment
-from domain.worker import Registered, Worker, worker_stream
+from evidence.refused import RefusedWrite
 from journal.mapper import Recorded
-from projections.live.cards import Card, QueueKey
-from projections.outlook import Blocked
-from projections.why import Case, Clock, why
+from projections.hindsight import AsOf, next_after, standing_of, told_until
+from projections.why import Case, Clock, Refused, why
 from projections.why_grounds import with_grounds
 
 FACTS_MAX = 10_000
 """Facts of one run that an explanation looks at: the latest ones, and the submission."""
 
+BACK_MAX = 50
+"""Facts of a leader's presence that are looked through for what began its absence."""
+
 
 def explain(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
-    """State, the facts that led to it, evidence, fence, clocks and what happens next.
+    """State, the facts that led to it, evidence, fence, clocks, what it waits for and what happens next.
 
     Raises:
         RunUnknown: there is none under this id in the caller's tenant.
     """
     standing, now = desk.standing(caller, run_id), desk.clock()
-    activity = desk.evidence.activity(run_id)
+    facts, activity = _facts(desk, run_id), desk.evidence.activity(run_id)
     active_at = activity.at if activity else None
     case = Case(
         now=now,
-        blocked=blocked(desk, standing, now),
+        blocked=blocks(desk, standing, now, caller),
+        queue=_shown(place_of(desk, standing)),
+        refused=tuple(_named(facts, refused) for refused in desk.evidence.refused.of(run_id)),
         last_activity_at=active_at,
         quiet_since=active_at,
         unknown_since=unknown_since(standing.workspaces),
         clocks=tuple(_clocks(desk, run_id, now)),
+        cited=lambda citation: _cited(desk, citation),
     )
-    facts = _facts(desk, run_id)
     return with_grounds(why(standing, facts, case), standing, footings(desk, standing, now), facts, now)
+
+
+def explain_then(desk: Desk, run_id: str, place: AsOf) -> dict[str, Any]:
+    """The same of a place in the journal, from facts alone, with what happened to the run next.
+
+    Raises:
+        RunNotYet: the run was submitted later.
+    """
+    store = desk.journal.store
+    told = told_until(store, run_id, place)
+    case = Case(
+        now=Moment(place.recorded_at, 0.0),
+        as_of=place,
+        followed=next_after(store, run_id, place.position),
+        cited=lambda citation: _cited(desk, citation),
+    )
+    return why(standing_of(run_id, told), told, case)
+
+
+def _shown(place: Place | None) -> dict[str, Any] | None:
+    return None if place is None else {"name": place.queue, "ahead": place.ahead, "depth": place.depth}
+
+
+def _named(facts: list[Recorded], refused: RefusedWrite) -> Refused:
+    """A refused write with the worker that the presented fence was granted to, if there was one."""
+    granted = (
+        recorded.fact.worker
+        for recorded in facts
+        if isinstance(recorded.fact, FenceBumped | LeaseBound) and recorded.fact.fence == refused.fence
+    )
+    return Refused(worker=next(granted, None), write=refused)
+
+
+def _cited(desk: Desk, citation: str) -> list[Recorded]:
+    """A fact that is cited from another stream, and what began the absence if it says that a leader is gone."""
+    stream, _, version = citation.rpartition("@")
+    found = _fact_at(desk, stream, int(version)) if version.isdigit() else None
+    if found is None:
+        return []
+    if isinstance(found.fact, LeaderGone):
+        return [*_began(desk, found, found.fact), found]
+    return [found]
+
+
+def _began(desk: Desk, gone: Recorded, fact: LeaderGone) -> list[Recorded]:
+    for version in range(gone.version - 1, max(0, gone.version - BACK_MAX), -1):
+        earlier = _fact_at(desk, gone.stream, version)
+        if earlier is None:
+            break
+        began = isinstance(earlier.fact, LeaderVanished | PresenceReseeded)
+        if began and earlier.fact.zero_since == fact.zero_since:  # type: ignore[attr-defined]
+            return [earlier]
+    return []
+
+
+def _fact_at(desk: Desk, stream: str, version: int) -> Recorded | None:
+    store = desk.journal.store
+    stored = store.stored_at(stream, version)
+    return None if stored is None else next(iter(store.facts_at([stored[0]])), None)
 
 
 def _clocks(desk: Desk, run_id: str, now: Moment) -> Iterator[Clock]:
@@ -65,66 +134,3 @@ def _facts(desk: Desk, run_id: str) -> list[Recorded]:
         page = desk.journal.store.facts_of(run_id, page[-1].position, FACTS_MAX)
         kept.extend(page)
     return list(kept) if kept[0] is facts[0] else [facts[0], *kept]
-
-
-def blocked(desk: Desk, standing: Standing, now: Moment) -> Blocked | None:
-    """What keeps a queued, due run from being granted, and what would change that; None when nothing does."""
-    card, phase = desk.live.cards.get(standing.run_id), standing.known.phase
-    if card is None or not isinstance(phase, Queued) or standing.state != "queued" or phase.due_at > now.wall:
-        return None
-    return _limit(desk, card) or _workers(desk, card) or _ahead(desk, card)
-
-
-def _limit(desk: Desk, card: Card) -> Blocked | None:
-    limits, queue = desk.live.limits, card.queue[1]
-    most, per_key = limits.of_queue(card.queue)
-    until = "one of these leases ends or the limit is raised"
-    if most is not None and limits.queue_count(card.queue) >= most:
-        return Blocked(f"queue {queue!r} has reached its limit of {_leases(most)}", until)
-    if card.key is not None and limits.key_full(card.key):
-        because = f"concurrency key {card.key[2]!r} has reached its limit of {_leases(per_key)} in queue {queue!r}"
-        return Blocked(because, until)
-    if limits.queue_full(card.queue):
-        return Blocked(f"tenant {card.queue[0]!r} has reached its limit of {_leases(limits.tenant_max)}", until)
-    return None
-
-
-def _leases(count: int | None) -> str:
-    return "1 lease" if count == 1 else f"{count} leases"
-
-
-def _workers(desk: Desk, card: Card) -> Blocked | None:
-    tenant = card.queue[0]
-    known = [desk.journal.streams.load(worker_stream(*worker)) for worker in desk.live.workers if worker[0] == tenant]
-    if not known:
-        return Blocked("no worker is registered", "one is registered and claims this queue")
-    able = [worker for worker in known if _has_labels(worker, card)]
-    if not able:
-        because = f"no registered worker has the labels {dict(card.labels)!r}"
-        return Blocked(because, "one that has them is registered and claims this queue")
-    willing = [worker for worker in able if not worker.draining and worker.quarantine is None]
-    if not willing:
-        because = "every worker that has its labels is draining or quarantined"
-        return Blocked(because, "one of them is registered again or released, or another one is registered")
-    if all(desk.live.limits.count((tenant, worker.worker_id)) >= worker.slots for worker in willing):
-        because = "every worker that has its labels has all its slots in use"
-        return Blocked(because, "one of them is rid of a run or gets more slots, or another one is registered")
-    return None
-
-
-def _has_labels(worker: Worker, card: Card) -> bool:
-    return isinstance(worker, Registered) and all(worker.labels.get(name) == value for name, value in card.labels)
-
-
-def _ahead(desk: Desk, card: Card) -> Blocked | None:
-    ahead = _position(desk, card.queue, card)
-    if not ahead:
-        return None
-    if ahead == 1:
-        return Blocked("1 run of its queue comes before it", "that one is granted or has ended")
-    return Blocked(f"{ahead} runs of its queue come before it", "those are granted or have ended")
-
-
-def _position(desk: Desk, queue: QueueKey, card: Card) -> int:
-    others = (other for other in desk.live.cards.values() if other.queue == queue and other.ready)
-    return sum(1 for other in others if other.rank < card.rank)

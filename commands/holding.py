@@ -15,7 +15,7 @@ from typing import Any, Literal
 from commands.desk import Caller, Desk
 from commands.instructing import instructions, parting, stop
 from domain.fencing import why_lost
-from domain.lease import VACANT, Held, Lease, LeaseMark, holder_of
+from domain.lease import VACANT, FenceLost, Held, Lease, LeaseMark, holder_of
 from domain.refusal import InvalidCommand
 from domain.run import Absent, Run, run_stream
 from domain.standing import Standing, holder, lease_stream
@@ -201,7 +201,11 @@ async def progress(desk: Desk, caller: Caller, run_id: str, fence: int | None, n
         raise InvalidCommand(
             field="message", value=note.message[:MESSAGE_MAX_CHARS], limit=f"at most {MESSAGE_MAX_CHARS} characters"
         )
-    holder(desk.standing(caller, run_id), desk.presented(caller, fence))
+    try:
+        holder(desk.standing(caller, run_id), desk.presented(caller, fence))
+    except FenceLost as lost:
+        desk.note_refused(caller, run_id, lost)
+        raise
     if note.tool is not None and note.tool.state == "started":
         desk.evidence.tool_started(run_id, note.tool.id, desk.clock())
     elif note.tool is not None:

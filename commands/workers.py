@@ -104,6 +104,13 @@ def list_workers(desk: Desk, caller: Caller) -> list[dict[str, Any]]:
     return [_shown(desk, caller, worker_id, desk.worker(caller, worker_id)) for worker_id in known]
 
 
+def held_and_heard(desk: Desk, caller: Caller, worker_id: str) -> dict[str, Any]:
+    """What a worker holds, and when it was last heard: what no fact says."""
+    key = (caller.tenant, worker_id)
+    seen, holding = desk.evidence.worker_seen(key), desk.live.limits.held_by(key)
+    return {"holding": holding, "slots_used": len(holding), "last_seen_at": seen.wall if seen else None}
+
+
 def _shown(desk: Desk, caller: Caller, worker_id: str, worker: Worker) -> dict[str, Any]:
     key = (caller.tenant, worker_id)
     seen = desk.evidence.worker_seen(key)

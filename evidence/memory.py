@@ -18,6 +18,7 @@ from domain.lease import LeaseMark
 from domain.values import Moment
 from evidence.grounds import GroundMarks
 from evidence.presence import PresenceMarks
+from evidence.refused import RefusedWrites
 
 TOOLS_MAX = 256
 """Tool calls of one run that are known to be in flight; of more, the oldest are forgotten."""
@@ -97,6 +98,7 @@ class Evidence:
         self.leases = LeaseMarks()
         self.presence = PresenceMarks()
         self.grounds = GroundMarks()
+        self.refused = RefusedWrites()
         self._activity: dict[str, Activity] = {}
         self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}

@@ -65,6 +65,7 @@ class SQLiteJournal(JournalApplication):
     def close(self) -> None:
         """Close the file and give the data directory back."""
         super().close()
+        self.store.archives.close()
         self._release()
 
     @property

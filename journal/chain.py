@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from journal.errors import JournalError, UnreadableStorage
+from journal.errors import JournalError
+from journal.topics import own_run
 
 Row = tuple[int, str, int, str, bytes, str | None, bytes]
-"""A stored fact: position, stream, version, topic, state, correlation id, hash."""
+"""A stored fact: position, stream, version, topic, state, hash of the chain up to it; before the hash the correlation
+that it is filed under, which may be None when the stream is named after it."""
 
 
 class Tail(NamedTuple):
@@ -64,7 +66,7 @@ def verify_rows(rows: Iterable[Row], before: Tail, tail: Tail, read: Read) -> Ve
                 return Verdict(False, facts, before.position + 1, problem)
             facts += 1
             before = Tail(row[0], row[6])
-    except UnreadableStorage as error:
+    except JournalError as error:
         return Verdict(False, facts, before.position + 1, error.message)
     if before.position != tail.position:
         problem = f"the journal ends at {before.position}, and its tail record says {tail.position}"
@@ -86,6 +88,6 @@ def _problem_of(row: Row, before: Tail, read: Read) -> str | None:
         found = read(row)
     except JournalError as error:
         return error.message
-    if found != correlation_id:
+    if found != correlation_id and (correlation_id is not None or found != own_run(stream)):
         return f"it is filed under correlation {correlation_id!r}, and belongs to {found!r}"
     return None

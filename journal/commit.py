@@ -228,7 +228,7 @@ class Journal:
             cause = causes.get(correlation, first_cause)
             meta = Meta(fact_id, now.wall, cause, correlation, command_id, principal, tenant, context.traceparent)
             causes[correlation] = fact_id
-            rows.append((stream, version, names[type(fact)], encoded(meta, fact), correlation))
+            rows.append((stream, version, names[type(fact)], encoded(meta, fact, stream), correlation))
             facts.append((fact, meta))
         command = None
         if command_id is not None and rows:

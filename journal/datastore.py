@@ -218,6 +218,23 @@ class JournalDatastore(SQLiteDatastore):
         except sqlite3.Error as error:
             raise UnreadableStorage(str(error)) from error
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """This thread's own reader in one short transaction: everything read in it is as of one instant.
+
+        Raises:
+            UnreadableStorage: SQLite could not give what was asked.
+        """
+        try:
+            reader = getattr(self._local, "reader", None) or self._open_reader()
+            reader.execute("BEGIN")
+            try:
+                yield reader
+            finally:
+                reader.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise UnreadableStorage(str(error)) from error
+
     def scan(self, statement: str, parameters: tuple[Any, ...] = ()) -> Iterator[Any]:
         """The rows of one SELECT one by one, from a connection of their own, so that a long scan holds no memory.
 

@@ -14,6 +14,9 @@ from typing import Any, ClassVar
 
 from domain.refusal import Refusal
 
+BACKUP = "stop, keep a copy, and restore a backup (docs/operations.md, Restore)"
+"""What to do about damage."""
+
 
 class JournalError(Exception):
     """Base of the room's failures: ``code`` never changes, the message is one line with the values and the remedy."""
@@ -152,7 +155,7 @@ class UndecodableFact(JournalError):
     def __init__(self, topic: str, stream: str, version: int, problem: str) -> None:
         super().__init__(
             f"{stream}@{version} ({topic}) cannot be read: {problem}",
-            "run `jackline journal verify`, and restore a backup if it confirms damage",
+            "run `jackline journal verify`, and restore a backup if it confirms damage (docs/operations.md, Restore)",
             topic=topic,
             stream=stream,
             version=version,
@@ -166,6 +169,33 @@ class UnreadableStorage(Unavailable):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the journal cannot be read from storage ({problem})", 1, problem=problem)
+
+
+class RegistersAltered(JournalError):
+    """What an attempt had saved is not what the fact that ended it says."""
+
+    code = "registers_altered"
+
+    def __init__(self, what: str, run_id: str, fence: int) -> None:
+        super().__init__(
+            f"the {what} of run {run_id} under fence {fence} is not what this fact says was saved",
+            BACKUP,
+            run_id=run_id,
+            fence=fence,
+        )
+
+
+class ArchiveUnusable(JournalError):
+    """Facts of settled runs are in an archive that is missing or altered; nothing else is affected."""
+
+    code = "archive_unusable"
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(
+            f"the archive {name} cannot be read: {problem}",
+            "put the file back into the folder `archive` of the data dir, from a backup (docs/operations.md)",
+            name=name,
+        )
 
 
 class DataDirBusy(JournalError):
@@ -220,9 +250,7 @@ class JournalDamaged(JournalError):
     code = "journal_damaged"
 
     def __init__(self, path: str, problem: str, position: int | None = None) -> None:
-        super().__init__(
-            f"{path} is damaged: {problem}", "stop, keep a copy, and restore a backup", path=path, position=position
-        )
+        super().__init__(f"{path} is damaged: {problem}", BACKUP, path=path, position=position)
 
 
 class SchemaTooNew(JournalError):

@@ -15,6 +15,7 @@ from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending
 from journal.registers import RegisterMaps
 from journal.store import require_guards, stale_by, stored_fact
+from journal.verifying import Reported, unreported
 
 
 class MemoryStore(RegisterMaps, POPOApplicationRecorder):
@@ -22,6 +23,7 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
 
     kind = "memory"
     codec: Codec
+    journal_id: str
     tail: Tail
     expected: Tail
 
@@ -130,6 +132,15 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
         last = position + limit if upto is None else min(upto, position + limit)
         return [self.codec.recorded(row) for row in self._rows[max(position, 0) : max(last, 0)]]
 
+    def facts_at(self, positions: Sequence[int]) -> list[Recorded]:
+        """The facts at these ascending positions, in order; those that are not there are left out."""
+        return [self.codec.recorded(self._rows[place - 1]) for place in positions if 0 < place <= len(self._rows)]
+
+    def tail_at(self, position: int) -> Tail:
+        """The end of the chain as it was when this position was the last; hash empty when it is not there."""
+        there = 0 < position <= len(self._rows)
+        return Tail(position, self._rows[position - 1][6] if there else b"")
+
     def facts_of(self, correlation_id: str, after: int, limit: int) -> list[Recorded]:
         """At most ``limit`` facts of one correlation after a position, in order."""
         positions = [p for p in self._correlated.get(correlation_id, ()) if p > after][:limit]
@@ -161,12 +172,13 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
         """What is remembered under a command id."""
         return self._commands.get(command_id)
 
-    def rows_after(self, position: int) -> Iterator[Row]:
-        """Every row after a position, in order, undecoded."""
-        return iter(self._rows[position:])
+    def rows_after(self, position: int, upto: int | None = None) -> Iterator[Row]:
+        """Every row after a position and not beyond ``upto``, in order, undecoded."""
+        return iter(self._rows[position:upto])
 
-    def verify(self) -> Verdict:
+    def verify(self, report: Reported = unreported) -> Verdict:
         """What reading and checking every fact found."""
+        report(len(self._rows), len(self._rows))
         return verify_rows(iter(self._rows), Tail(0, genesis(self.journal_id)), self.tail, self.codec.correlation_of)
 
 

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from domain.values import Clock
 from journal.application import MemoryJournal, SQLiteJournal
+from journal.carried import KEYS_NAME as KEYS_NAME
+from journal.carried import is_backup, settle
 from journal.chain import Tail, genesis, verify_rows
 from journal.commit import Journal
 from journal.datastore import READER_PROFILE, assert_durable, connect
@@ -45,8 +47,8 @@ SOUND_SQLITE = (3, 51, 3)
 _NEEDED_BYTES = 256 * 1024
 """Below this an input/output error of SQLite is taken for a full disk: its shared memory alone needs 32 KiB."""
 
-KEYS_NAME, READ_MODELS_NAME = "keys.sqlite3", "projections.sqlite3"
-"""What else a data directory holds once it was served; both are first made after the journal was."""
+READ_MODELS_NAME = "projections.sqlite3"
+"""What else a data directory holds once it was served, beside the keys; both are first made after the journal was."""
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
@@ -62,8 +64,8 @@ class JournalMissing(JournalError):
     def __init__(self, path: str, sign: str) -> None:
         super().__init__(
             f"{path} is missing, and {sign} beside it shows that there was one",
-            f"restore the journal, or move {KEYS_NAME} and {READ_MODELS_NAME} away to begin anew, "
-            "or give another --data-dir",
+            f"restore the journal from a backup (docs/operations.md, Restore), or move {KEYS_NAME} and "
+            f"{READ_MODELS_NAME} away to begin anew, or give another --data-dir",
             path=path,
             sign=sign,
         )
@@ -80,12 +82,12 @@ def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps:
     lock = DirLock(data_dir)
     path = data_dir / JOURNAL_NAME
     try:
-        with _said_plainly(path):
+        with said_plainly(path):
             if not _exists(path):
                 _require_fresh(path)
                 _make(path, mint)
             _check_size(path)
-            _check_inside(path, steps)
+            _check_inside(path, steps, mint)
             application = SQLiteJournal(path, codec, lock.release)
             try:
                 _check_tail(application, path)
@@ -100,7 +102,7 @@ def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps:
     return application
 
 
-def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC) -> SQLiteJournal:
+def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC, *, name: str = JOURNAL_NAME) -> SQLiteJournal:
     """The journal of a data directory to read only, while another process may be serving it.
 
     It takes no lock, makes and changes nothing, and never checkpoints. ``.store`` reads; appending through it fails.
@@ -108,8 +110,8 @@ def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC) -> SQLiteJournal
     Raises:
         NotAJournal, JournalDamaged, SchemaTooNew, DataDirUnusable: about the file.
     """
-    path = data_dir / JOURNAL_NAME
-    with _said_plainly(path):
+    path = data_dir / name
+    with said_plainly(path):
         _check_size(path)
         with contextlib.closing(connect(str(path), READER_PROFILE)) as connection:
             found = require_ours(connection, str(path))
@@ -213,7 +215,7 @@ def _check_size(path: Path) -> None:
         raise JournalDamaged(str(path), f"it has {size} of {expected} bytes, so facts were cut off")
 
 
-def _check_inside(path: Path, steps: Steps) -> None:
+def _check_inside(path: Path, steps: Steps, mint: Callable[[], str]) -> None:
     with contextlib.closing(connect(str(path))) as connection:
         require_ours(connection, str(path))
         assert_durable(connection, str(path))
@@ -224,6 +226,9 @@ def _check_inside(path: Path, steps: Steps) -> None:
         found_version = upgrade(connection, str(path), steps)
         if found_version != SCHEMA_VERSION:
             log.info("%s was upgraded from schema %d to %d", path, found_version, SCHEMA_VERSION)
+        if is_backup(connection):
+            log.info("%s is a backup: it begins another epoch", path)
+            settle(connection, path.parent, mint())
 
 
 def _check_tail(application: SQLiteJournal, path: Path) -> None:
@@ -241,7 +246,7 @@ def _check_tail(application: SQLiteJournal, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _said_plainly(path: Path) -> Iterator[None]:
+def said_plainly(path: Path) -> Iterator[None]:
     """Turn what SQLite and the operating system say into one line with the remedy."""
     try:
         yield

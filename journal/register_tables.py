@@ -23,12 +23,19 @@ _SAVE_PARTIAL = (
     "INSERT INTO partials VALUES (?, ?, ?, 1) ON CONFLICT (run_id, fence) DO UPDATE SET "
     "body = excluded.body, saved = saved + 1"
 )
-_MARKS = "SELECT run_id, fence, chunks, bytes, digest, last_seq FROM output_marks"
+_MARK = "SELECT chunks, bytes, digest, last_seq FROM output_marks WHERE run_id = ? AND fence = ?"
+_ATTEMPTS = (
+    "SELECT run_id, fence FROM output_marks WHERE (run_id, fence) > (?, ?) "
+    "UNION SELECT run_id, fence FROM output_chunks WHERE (run_id, fence) > (?1, ?2) ORDER BY 1, 2 LIMIT ?3"
+)
 _ARRIVED = "SELECT seq, stream, data FROM output_chunks WHERE run_id = ? AND fence = ? ORDER BY rowid"
 _CHUNKS = (
     "SELECT fence, seq, stream, data FROM output_chunks WHERE run_id = ? AND (fence, seq) > (?, ?) "
     "ORDER BY fence, seq LIMIT ?"
 )
+
+ATTEMPTS_AT_ONCE = 500
+"""Attempts that a check of all output reads in one statement."""
 
 
 def write_registers(c: SQLiteCursor, writes: Sequence[Write]) -> None:
@@ -52,9 +59,7 @@ class RegisterTables:
 
     def output_mark(self, run_id: str, fence: int) -> OutputMark:
         """The mark of an attempt's output; the zero mark if it has none."""
-        rows = self._rows(
-            "SELECT chunks, bytes, digest, last_seq FROM output_marks WHERE run_id = ? AND fence = ?", (run_id, fence)
-        )
+        rows = self._rows(_MARK, (run_id, fence))
         return OutputMark(*rows[0]) if rows else NO_OUTPUT
 
     def has_chunk(self, run_id: str, fence: int, seq: int) -> bool:
@@ -70,15 +75,29 @@ class RegisterTables:
 
     def altered_output(self) -> str | None:
         """The first attempt whose output is not what its mark says, in words; None when all are sound."""
+        after = ("", -1)
+        while attempts := self._rows(_ATTEMPTS, (*after, ATTEMPTS_AT_ONCE)):
+            for run_id, fence in attempts:
+                if not self._is_sound(run_id, fence):
+                    return f"the output of run {run_id} under fence {fence} is not what was acknowledged"
+            after = attempts[-1]
+        return None
+
+    def _is_sound(self, run_id: str, fence: int) -> bool:
+        """Whether an attempt's output is what its mark says: both as of one instant, also while it goes on."""
         datastore: JournalDatastore = self.datastore
-        for run_id, fence, *told in self._rows(_MARKS, ()):
+        with datastore.snapshot() as connection:
+            told = connection.execute(_MARK, (run_id, fence)).fetchone()
             mark = NO_OUTPUT
-            for seq, stream, data in datastore.scan(_ARRIVED, (run_id, fence)):
+            for seq, stream, data in connection.execute(_ARRIVED, (run_id, fence)):
                 digest = running_digest(mark.digest, seq, stream, data)
                 mark = after_chunk(mark, ChunkWrite(run_id, fence, seq, stream, data, digest))
-            if mark != OutputMark(*told):
-                return f"the output of run {run_id} under fence {fence} is not what was acknowledged"
-        return None
+        return mark == (NO_OUTPUT if told is None else OutputMark(*told))
+
+    def saved_partial(self, run_id: str, fence: int) -> PartialRow | None:
+        """The partial that was saved under one fence, None when none was."""
+        rows = self._rows("SELECT body, saved FROM partials WHERE run_id = ? AND fence = ?", (run_id, fence))
+        return PartialRow(run_id, fence, Json(rows[0][0]), rows[0][1]) if rows else None
 
     def partial(self, run_id: str) -> PartialRow | None:
         """The partial of the latest fence that saved one."""

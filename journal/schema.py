@@ -1,8 +1,11 @@
 """The journal's tables in SQLite, their version, and how an older file is brought up to date.
 
 ``stored_events`` is the library's table with our own key: ``position`` is an explicit integer primary key, so that it
-is a fact's place for ever (an implicit row id may be renumbered). ``tail`` says in which epoch the journal is and where
-the chain ends; every append moves it from where it expects it, so it fails under another epoch or after another end.
+is a fact's place for ever (an implicit row id may be renumbered). Its ``state`` is the fact, or ``@`` and where in the
+archives it is. ``correlation_id`` is null where the stream is named after it, as nearly all are, and the index on it is
+for the others. ``archives`` names the files that settled runs' facts were moved to. ``tail`` says in which epoch the
+journal is and where the chain ends; every append moves it from where it expects it, so it fails under another epoch or
+after another end.
 ``commands`` remembers what was answered to a command id.
 ``output_chunks``, ``output_marks`` and ``partials`` are work registers: durable, and not facts.
 
@@ -19,15 +22,22 @@ from journal.errors import NotAJournal, SchemaTooNew
 APPLICATION_ID = 0x4A4B4C4E
 """Marks the file as ours in SQLite's header ("JKLN")."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
+CORRELATION_INDEX = (
+    "CREATE INDEX stored_events_correlation ON stored_events (correlation_id) WHERE correlation_id IS NOT NULL"
+)
+ARCHIVES = (
+    "CREATE TABLE archives (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, facts INTEGER NOT NULL, "
+    "bytes INTEGER NOT NULL, made_at TEXT NOT NULL)"
+)
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE stored_events ("
     "position INTEGER PRIMARY KEY, originator_id TEXT NOT NULL, originator_version INTEGER NOT NULL, "
     "topic TEXT NOT NULL, state BLOB NOT NULL, correlation_id TEXT, hash BLOB NOT NULL, "
     "UNIQUE (originator_id, originator_version))",
-    "CREATE INDEX stored_events_correlation ON stored_events (correlation_id, position)",
+    CORRELATION_INDEX,
     "CREATE TABLE tail (one INTEGER PRIMARY KEY CHECK (one = 1), epoch TEXT NOT NULL, position INTEGER NOT NULL, "
     "hash BLOB NOT NULL)",
     "CREATE TABLE commands (command_id TEXT PRIMARY KEY, request_digest TEXT, first INTEGER NOT NULL, "
@@ -39,12 +49,15 @@ TABLES = (
     "PRIMARY KEY (run_id, fence)) WITHOUT ROWID",
     "CREATE TABLE partials (run_id TEXT NOT NULL, fence INTEGER NOT NULL, body BLOB NOT NULL, "
     "saved INTEGER NOT NULL, PRIMARY KEY (run_id, fence))",
+    ARCHIVES,
 )
 
 Steps = Mapping[int, Sequence[str]]
 """By schema version: the statements that lead from it to the next."""
 
-UPGRADES: Steps = {}
+UPGRADES: Steps = {
+    1: ("DROP INDEX stored_events_correlation", CORRELATION_INDEX, ARCHIVES),
+}
 
 
 def create(connection: sqlite3.Connection, journal_id: str, epoch: str) -> None:

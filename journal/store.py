@@ -13,20 +13,24 @@ would lead. After an error the two tell, with ``load_tail``, whether the append 
 import functools
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
-from eventsourcing.persistence import IntegrityError, Notification, OperationalError, StoredEvent
+from eventsourcing.persistence import IntegrityError, OperationalError, StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor
 
-from journal.chain import Row, Tail, Verdict, genesis, verify_rows
+from journal.archives import Archives
+from journal.chain import Row, Tail, Verdict
 from journal.datastore import JournalDatastore
 from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead, UnreadableStorage
+from journal.fact_tables import HEAD, FactTables
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending, StoredFact
-from journal.reached import cut_off
 from journal.register_tables import RegisterTables, write_registers
 from journal.registers import RegisterSource
 from journal.schema import TABLES
+from journal.topics import own_run
+from journal.verifying import Reported, Verification, unreported
 
 
 class Store(RegisterSource, Protocol):
@@ -35,6 +39,7 @@ class Store(RegisterSource, Protocol):
     kind: str
     codec: Codec
     epoch: str
+    journal_id: str
     tail: Tail
     expected: Tail
 
@@ -58,6 +63,12 @@ class Store(RegisterSource, Protocol):
     def facts_after(self, position: int, limit: int, upto: int | None = None) -> list[Recorded]:
         """At most ``limit`` facts after a position and not beyond ``upto``, in order."""
 
+    def facts_at(self, positions: Sequence[int]) -> list[Recorded]:
+        """The facts at these ascending positions, in order; those that are not there are left out."""
+
+    def tail_at(self, position: int) -> Tail:
+        """The end of the chain as it was when this position was the last; hash empty when it is not there."""
+
     def facts_of(self, correlation_id: str, after: int, limit: int) -> list[Recorded]:
         """At most ``limit`` facts of one correlation after a position, in order."""
 
@@ -70,8 +81,8 @@ class Store(RegisterSource, Protocol):
     def command(self, command_id: str) -> CommandRow | None:
         """What is remembered under a command id."""
 
-    def verify(self) -> Verdict:
-        """What reading and checking every fact found."""
+    def verify(self, report: Reported = unreported) -> Verdict:
+        """What reading and checking every fact found; told how far it is."""
 
     def last_position(self, correlation_id: str) -> int:
         """The position of the last fact of a correlation; 0 when it has none."""
@@ -79,8 +90,8 @@ class Store(RegisterSource, Protocol):
     def streams_of(self, correlation_id: str, prefix: str, limit: int) -> list[str]:
         """Streams of one correlation whose names begin so, in the order in which they began; at most the last."""
 
-    def rows_after(self, position: int) -> Iterator[Row]:
-        """Every stored row after a position, in order, undecoded."""
+    def rows_after(self, position: int, upto: int | None = None) -> Iterator[Row]:
+        """Every stored row after a position and not beyond ``upto``, in order, undecoded."""
 
 
 _INSERT_FACTS = "INSERT INTO stored_events VALUES "
@@ -97,22 +108,6 @@ _MOVE_TAIL = (
     "AND originator_version = fact.originator_version - 1))"
 )
 """Moves the tail if the journal is where the append began, and every version inserted follows one that is there."""
-
-_SELECT = "SELECT position, originator_id, originator_version, topic, state FROM stored_events "
-_SELECT_WHOLE = (
-    "SELECT position, originator_id, originator_version, topic, state, correlation_id, hash FROM stored_events "
-)
-_HEAD = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
-_LAST_OF = "SELECT max(position) FROM stored_events WHERE correlation_id = ?"
-_BEGUN = (
-    "SELECT originator_id FROM stored_events WHERE correlation_id = ? AND originator_version = 1 "
-    "AND originator_id GLOB ? ORDER BY position DESC LIMIT ?"
-)
-_FIRST_GAP = (
-    "SELECT min(position) FROM stored_events AS fact WHERE originator_version <> 1 AND NOT EXISTS ("
-    "SELECT 1 FROM stored_events WHERE originator_id = fact.originator_id "
-    "AND originator_version = fact.originator_version - 1)"
-)
 
 
 def stored_fact(event: StoredEvent, codec: Codec) -> StoredFact:
@@ -158,7 +153,15 @@ def insert_facts(c: SQLiteCursor, parameters: Sequence[Any]) -> None:
         start, left = end, left - rows
 
 
-class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
+def leave_out_own(parameters: list[Any]) -> None:
+    """Leave out of rows the correlation that their stream is named after, which is nearly everyone's."""
+    for place in range(5, len(parameters), _COLUMNS):
+        correlation = parameters[place]
+        if correlation is not None and own_run(parameters[place - 4]) == correlation:
+            parameters[place] = None
+
+
+class SQLiteStore(FactTables, RegisterTables, SQLiteApplicationRecorder):
     """The library's recorder over our tables; ``bind`` makes it ready once the mapper is known."""
 
     datastore: JournalDatastore
@@ -176,6 +179,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
     def bind(self, codec: Codec) -> None:
         """Take the codec, open the writing connection, and read the journal's id, epoch and tail."""
         self.codec = codec
+        self.archives = Archives(Path(self.datastore.pool.db_name).parent, self.datastore)
         if not self.datastore.readonly:
             with self.datastore.get_connection(commit=True):
                 pass  # opened now, so that it is checked now and closed last, when it takes the log away
@@ -229,6 +233,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
             batch = Batch.of([Pending(facts, guards={})], self.tail)
         self.expected = batch.after
         if batch.parameters:
+            leave_out_own(batch.parameters)
             insert_facts(c, batch.parameters)
         c.execute(_MOVE_TAIL, (*batch.after, self.epoch, *batch.before, batch.before.position))
         if c.sqlite_cursor.rowcount != 1:
@@ -263,7 +268,7 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
         self.datastore.reached.note(self.epoch, self.tail.position)
 
     def _head(self, c: SQLiteCursor, stream: str) -> int:
-        c.execute(_HEAD, (stream,))
+        c.execute(HEAD, (stream,))
         return c.fetchone()[0] or 0
 
     def _refusal(self, c: SQLiteCursor, pending: Pending, error: Exception) -> JournalError:
@@ -273,118 +278,8 @@ class SQLiteStore(RegisterTables, SQLiteApplicationRecorder):
                 return CommandRecorded(pending.command.command_id)
         return stale_by(pending, error)
 
-    # Reading
+    # Checking
 
-    def load_tail(self) -> Tail:
-        """The end of the chain as it is stored now."""
-        self.datastore.require_in_place()
-        return Tail(*self.datastore.read("SELECT position, hash FROM tail")[0])
-
-    def tail_at(self, position: int) -> Tail:
-        """The end of the chain as it was when this position was the last; hash empty when it is not there."""
-        rows = self.datastore.read("SELECT hash FROM stored_events WHERE position = ?", (position,))
-        return Tail(position, rows[0][0] if rows else b"")
-
-    def load_epoch(self) -> str:
-        """The epoch as it is stored now."""
-        return str(self.datastore.read("SELECT epoch FROM tail")[0][0])
-
-    def head(self, stream: str) -> int:
-        """The version of a stream's last fact; 0 when it has none."""
-        rows = self.datastore.read(_HEAD, (stream,))
-        return rows[0][0] or 0
-
-    def facts_after(self, position: int, limit: int, upto: int | None = None) -> list[Recorded]:
-        """At most ``limit`` facts after a position and not beyond ``upto``, in order."""
-        last = position + limit if upto is None else min(upto, position + limit)
-        rows = self.datastore.read(_SELECT + "WHERE position > ? AND position <= ? ORDER BY position", (position, last))
-        return [self.codec.recorded(row) for row in rows]
-
-    def facts_of(self, correlation_id: str, after: int, limit: int) -> list[Recorded]:
-        """At most ``limit`` facts of one correlation after a position, in order."""
-        rows = self.datastore.read(
-            _SELECT + "WHERE correlation_id = ? AND position > ? ORDER BY position LIMIT ?",
-            (correlation_id, after, limit),
-        )
-        return [self.codec.recorded(row) for row in rows]
-
-    def last_position(self, correlation_id: str) -> int:
-        """The position of the last fact of a correlation; 0 when it has none."""
-        rows = self.datastore.read(_LAST_OF, (correlation_id,))
-        return rows[0][0] or 0
-
-    def streams_of(self, correlation_id: str, prefix: str, limit: int) -> list[str]:
-        """Streams of one correlation whose names begin so, in the order in which they began; at most the last."""
-        rows = self.datastore.read(_BEGUN, (correlation_id, f"{prefix}*", limit))
-        return [row[0] for row in reversed(rows)]
-
-    def stream(self, name: str) -> list[Recorded]:
-        """All facts of a stream, in order."""
-        rows = self.datastore.read(_SELECT + "WHERE originator_id = ? ORDER BY originator_version", (name,))
-        return [self.codec.recorded(row) for row in rows]
-
-    def stored_at(self, stream: str, version: int) -> tuple[int, bytes] | None:
-        """The position and the stored bytes of one fact; None when there is none."""
-        self.datastore.require_in_place()
-        rows = self.datastore.read(
-            "SELECT position, state FROM stored_events WHERE originator_id = ? AND originator_version = ?",
-            (stream, version),
-        )
-        return rows[0] if rows else None
-
-    def command(self, command_id: str) -> CommandRow | None:
-        """What is remembered under a command id."""
-        self.datastore.require_in_place()
-        rows = self.datastore.read(
-            "SELECT request_digest, first, last, answer FROM commands WHERE command_id = ?", (command_id,)
-        )
-        return CommandRow(*rows[0]) if rows else None
-
-    def verify(self) -> Verdict:
-        """What reading and checking everything found: chain, payloads, contiguity, tail, epoch, output."""
-        before, reached = Tail(0, genesis(self.journal_id)), self.datastore.reached.position(self.epoch)
-        tail = self.load_tail()
-        verdict = verify_rows(self.rows_after(0), before, tail, self.codec.correlation_of)
-        if verdict.ok and tail.position < reached:
-            return Verdict(False, verdict.facts, tail.position + 1, cut_off(tail.position, reached))
-        try:
-            gap = self.datastore.read(_FIRST_GAP)[0][0]
-            epoch = self.load_epoch()
-            altered = self.altered_output()
-        except UnreadableStorage as error:
-            return verdict if not verdict.ok else Verdict(False, verdict.facts, None, error.message)
-        if gap is not None and (verdict.first_bad_position is None or gap < verdict.first_bad_position):
-            return Verdict(False, verdict.facts, gap, "its version does not follow the one before it in its stream")
-        if verdict.ok and epoch != self.epoch:
-            return Verdict(False, verdict.facts, None, EpochChanged(self.epoch, epoch).message)
-        return verdict if altered is None or not verdict.ok else Verdict(False, verdict.facts, None, altered)
-
-    def rows_after(self, position: int) -> Iterator[Row]:
-        """Every stored row after a position, in order, undecoded.
-
-        Raises:
-            UnreadableStorage: SQLite met a page that makes no sense.
-        """
-        return self.datastore.scan(_SELECT_WHOLE + "WHERE position > ? ORDER BY position", (position,))
-
-    def select_notifications(
-        self,
-        start: int | None,
-        limit: int,
-        stop: int | None = None,
-        topics: Sequence[str] = (),
-        *,
-        inclusive_of_start: bool = True,
-    ) -> Sequence[Notification]:
-        """The library's view of the facts from a position on: its own statement cannot name our key."""
-        first = 1 if start is None else start + (not inclusive_of_start)
-        statement = _SELECT + "WHERE position >= ? "
-        parameters: list[Any] = [first]
-        if stop is not None:
-            statement += "AND position <= ? "
-            parameters.append(stop)
-        if topics:
-            statement += f"AND topic IN ({', '.join('?' * len(topics))}) "
-            parameters.extend(topics)
-        rows = self.datastore.read(statement + "ORDER BY position LIMIT ?", (*parameters, limit))
-        return [Notification(row[1], row[2], row[3], row[4], row[0]) for row in rows]
+    def verify(self, report: Reported = unreported) -> Verdict:
+        """What reading and checking everything found: chain, payloads, contiguity, tail, epoch, output, answers."""
+        return Verification(self, report).verdict()

@@ -56,6 +56,16 @@ def prefix_of(stream: str) -> str:
     return stream.partition("-")[0]
 
 
+RUN_SCOPED = ("run", "lease", "effects")
+"""Kinds of streams that are named after the run that their facts are about; such a fact is filed under that run."""
+
+
+def own_run(stream: str) -> str | None:
+    """The run that a stream is named after; None for a stream of another kind."""
+    kind, _, name = stream.partition("-")
+    return name if kind in RUN_SCOPED else None
+
+
 TOPICS = Topics(
     {
         "run.submitted.v1": run_facts.RunSubmitted,

@@ -1,12 +1,13 @@
 """What happens to a run next: one plain sentence, with the instant, and with who could change it.
 
 It says what the deciders would decide if nobody did anything more, and which single act of whom would change that.
-``blocked`` is what the index of grants knows and a run's facts do not: why a run that is due is not granted. Instants
+``blocks`` are what the index of grants knows and a run's facts do not: why a run that is due is not granted. Instants
 are written in UTC to the millisecond, with the time until then, to the two units that matter (``1 d 2 h``).
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 from domain.lease import Held, Reserved
 from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
@@ -18,16 +19,31 @@ _TENTHS_BELOW_S = 9.95
 """From here on tenths say nothing that anybody waits for."""
 
 
-class Blocked(NamedTuple):
-    """Why a run that is due is not granted, and what would change that, each in the words of a part of a sentence."""
+BlockedCode = Literal[
+    "reserved", "not_due", "queue_full", "key_full", "tenant_full", "no_worker", "labels_missing",
+    "workers_unwilling", "slots_used", "behind", "nobody_asks",
+]  # fmt: skip
+"""Everything that can keep a queued run from being granted."""
 
+
+class Blocked(NamedTuple):
+    """Why a queued run is not granted, and what would change that, each in the words of a part of a sentence."""
+
+    code: BlockedCode
     because: str
     until: str
+    details: dict[str, Any]
+    """The values of the case, for programs."""
 
 
-def outlook(standing: Standing, now: Moment, blocked: Blocked | None = None) -> str:
-    """One sentence: what happens next, when, and who could change it."""
+_SAID_OTHERWISE = frozenset({"reserved", "not_due", "nobody_asks"})
+"""What the sentence about the state itself says already."""
+
+
+def outlook(standing: Standing, now: Moment, blocks: Sequence[Blocked] = ()) -> str:
+    """One sentence: what happens next, when, and who could change it; of several blocks the first is told."""
     run = standing.known
+    blocked = next((block for block in blocks if block.code not in _SAID_OTHERWISE), None)
     phase = run.phase
     match phase:
         case Settled():

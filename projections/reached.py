@@ -6,6 +6,7 @@ that reaches what it wants, or told after its bound which position was reached i
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 from projections.stored.faults import ReadModelBehind
@@ -18,10 +19,11 @@ class _Waiting(NamedTuple):
 
 
 class Reached:
-    """The position that one read model has reached."""
+    """The position that one read model has reached; ``asked`` is told when somebody waits for a later one."""
 
-    def __init__(self, position: int = 0) -> None:
+    def __init__(self, position: int = 0, asked: Callable[[], None] = lambda: None) -> None:
         self._position = position
+        self._asked = asked
         self._waiting: set[_Waiting] = set()
         self._lock = threading.Lock()
 
@@ -51,6 +53,7 @@ class Reached:
             if self._position >= position:
                 return
             self._waiting.add(waiting)
+        self._asked()
         try:
             async with asyncio.timeout(timeout_s):
                 await waiting.future

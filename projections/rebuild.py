@@ -1,46 +1,46 @@
-"""Making a read model again from the journal, beside the one that is in use, and proving that the two are the same.
+"""Making read models again from the journal, beside those that are in use.
 
-A rebuild folds the journal from its first fact: rows of settled runs are written as it goes, so that only open runs
-take memory, into tables beside the live ones and before their indexes are made. It then folds what came meanwhile and
-takes over in one transaction with the tracking row, at a position that is never before the live model's. A service
-that follows the old rows meanwhile sees that the build has changed and goes on from there. It may run in the service
-or in another process: the journal is only read (no lock is taken on it), and each transaction on the read models waits
-its turn for their kernel lock. Interrupted at any point, it leaves the live model as it was.
+A rebuild folds the journal into tables beside the live ones, several projections in one pass, before their indexes are
+made. Every transaction of it keeps the position that the new rows have reached, so a rebuild that was killed, or was
+stopped, goes on from there when it is asked for again; one of another version or journal begins anew. When it is close
+to the end of the journal it makes the indexes, one in each transaction, folds what came meanwhile, and takes over in
+one transaction with the tracking rows, at a position that is never before the live model's. A service that follows the
+old rows sees that the build has changed and goes on from there. Reads never fail: they see the old rows or the new.
 
-``verify`` folds the same facts once more into a private database, up to the position of the live model, and compares
-both row by row (``comparing``).
+It may run in the service or in another process: the journal is only read (no lock is taken on it), and each transaction
+on the read models waits its turn for their kernel lock. Only one rebuild runs at a time. Whatever ends it, the live
+models are as they were; when the disk is full, what it wrote is dropped, because the service needs the space more.
 """
 
 import contextlib
+import gc
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from domain.values import Value
+from journal.errors import JournalError, StorageFull
 from journal.opening import open_readonly
-from projections.comparing import Difference, digest, first_difference
-from projections.refolding import Refolding, Source
-from projections.stored import runs_fold
+from projections.refolding import Changes, Refolding, Source, Start, fold_into
+from projections.stored.catalogue import named
 from projections.stored.database import (
     NEXT,
     OLD,
     Database,
     Tracked,
-    create_indexes,
     create_tables,
     drop_tables,
-    scratch,
+    has_tables,
+    index_statements,
+    next_build,
+    plainly,
     swap_tables,
     track,
     tracked,
+    untrack,
 )
-from projections.stored.faults import ProjectionsUnusable
-from projections.stored.runs_fold import NAME, TABLES, VERSION, Change
-
-NAMES = (NAME,)
-"""The read models there are."""
+from projections.stored.projection import Projection, aside_of, forget_aside
 
 NEAR = 500
 """Facts left to fold when a rebuild takes over; they are folded while nobody else writes."""
@@ -48,209 +48,213 @@ NEAR = 500
 PORTIONS_WAITING = 2
 """Portions of rows that wait to be written while the fold goes on; more would only take memory."""
 
+GC_THRESHOLDS = (100_000, 50, 100)
+
+Report = Callable[[int, int], None]
+"""Told how far a rebuild is, and how far it will go, as positions; the last call has both equal."""
+
 Progress = Callable[[str, int, int], None]
-"""Told the read model's name, facts folded, and facts to fold; the last call has both equal."""
+"""The same, with the names of what is being rebuilt before it."""
 
 
-class Shown(Value, frozen=True, kw_only=True):
-    """How a read model stands: ``current``, ``behind``, ``outdated`` (another version or journal) or ``missing``."""
+class Rebuild:
+    """One rebuild of some projections in one file."""
 
-    name: str
-    version: int
-    state: str
-    position: int
-    journal_position: int
-    rows: int
-
-
-class Verified(Value, frozen=True, kw_only=True):
-    """What comparing a read model with the journal found."""
-
-    name: str
-    ok: bool
-    position: int
-    rows: int
-    digest: str | None
-    problem: str | None
-    difference: Difference | None
-
-
-def rebuild_into(database: Database, source: Source, report: Callable[[int, int], None]) -> Tracked:
-    """How the read model is tracked once its rebuilt rows have taken over.
-
-    Raises:
-        ProjectionsBusy: another rebuild is under way, or another process does not end its turn.
-    """
-    with database.rebuilding():
-        try:
-            return _rebuild(database, source, report)
-        except BaseException:
-            with contextlib.suppress(Exception), database.writing() as connection:
-                drop_tables(connection, TABLES, NEXT)
-            raise
-
-
-def _rebuild(database: Database, source: Source, report: Callable[[int, int], None]) -> Tracked:
-    with database.writing() as connection:
-        drop_tables(connection, TABLES, OLD)
-        create_tables(connection, TABLES, NEXT)
-        before = tracked(connection, NAME)
-    build = 1 if before is None else before.build + 1
-
-    with Beside(database) as beside:
-        refolding = Refolding(source, beside.write)
-        refolding.advance(source.load_tail().position, report)
-        refolding.finish()
-    with database.writing() as connection:
-        create_indexes(connection, TABLES, NEXT, build)
-    while (tail := source.load_tail().position) - refolding.position > NEAR:
-        with Beside(database) as beside:
-            refolding.sink = beside.write
-            refolding.advance(tail, report)
-            refolding.finish()
-    with database.writing() as connection:
-        taken_over = _take_over(connection, refolding, source, build)
-    with database.writing() as connection:
-        drop_tables(connection, TABLES, OLD)
-    return taken_over
-
-
-class Beside:
-    """Writes into the tables beside the live ones, in a thread of its own while the next portion is folded."""
-
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, source: Source, projections: Sequence[Projection]) -> None:
+        self.failures: dict[str, Exception] = {}
+        """What went wrong with the projections that could not be rebuilt."""
+        self.resumed_at = 0
+        """The position from which on this rebuild went on, if one before it had been stopped."""
         self._database = database
+        self._source = source
+        self._projections = projections
+        self._builds: dict[str, int] = {}
+        self._began: dict[str, int] = {}
+
+    def run(self, report: Report) -> dict[str, Tracked]:
+        """How each projection is tracked once its rebuilt rows have taken over.
+
+        Raises:
+            ProjectionsBusy: another rebuild is under way, or another process does not end its turn.
+            StorageFull: the disk is full; what was rebuilt so far was dropped.
+            JournalError: the journal, or the file of the read models, cannot be used.
+        """
+        with self._database.rebuilding(), _seldom_collecting():
+            try:
+                return self._run(report)
+            except sqlite3.Error as error:
+                failure = plainly(self._database.path, error)
+                if isinstance(failure, StorageFull):
+                    self._give_up()
+                raise failure from error
+
+    def _run(self, report: Report) -> dict[str, Tracked]:
+        with self._database.writing() as connection:
+            starts = [self._start(connection, projection) for projection in self._projections]
+        self._began = {start.projection.name: start.position for start in starts}
+        refolding = Refolding(self._source, starts)
+        self.resumed_at = refolding.position
+        self._catch_up(refolding, report)
+        for projection in self._standing(refolding):
+            for statement in index_statements(projection.tables, NEXT, self._builds[projection.name]):
+                with self._database.writing() as connection:
+                    connection.execute(statement)
+        self._catch_up(refolding, report)
+        with self._database.writing() as connection:
+            taken_over = self._take_over(connection, refolding)
+        report(refolding.position, refolding.position)
+        with self._database.writing() as connection:
+            for projection in self._projections:
+                drop_tables(connection, projection.tables, OLD)
+        self.failures = refolding.failures
+        return taken_over
+
+    def _start(self, connection: sqlite3.Connection, projection: Projection) -> Start:
+        """Where a rebuild of the projection goes on, or begins."""
+        name = projection.name + NEXT
+        before = tracked(connection, name)
+        drop_tables(connection, projection.tables, OLD)
+        if before is not None and self._may_go_on(connection, projection, before):
+            self._builds[projection.name] = before.build
+            return Start(projection, before.position, aside_of(connection, name))
+        build = self._builds[projection.name] = next_build(connection)
+        create_tables(connection, projection.tables, NEXT)
+        forget_aside(connection, name)
+        track(connection, name, Tracked(0, projection.version, self._source.epoch, build))
+        return Start(projection)
+
+    def _may_go_on(self, connection: sqlite3.Connection, projection: Projection, before: Tracked) -> bool:
+        same = (before.version, before.epoch) == (projection.version, self._source.epoch)
+        within = before.position <= self._source.load_tail().position
+        return same and within and has_tables(connection, projection.tables, NEXT)
+
+    def _standing(self, refolding: Refolding) -> list[Projection]:
+        return [projection for projection in self._projections if projection.name not in refolding.failures]
+
+    def _catch_up(self, refolding: Refolding, report: Report) -> None:
+        """Fold until next to nothing is left."""
+        while (tail := self._source.load_tail().position) - refolding.position > NEAR:
+            with _Beside() as beside:
+                fold_into(
+                    refolding, tail, lambda changes: beside.do(self._writing(changes, refolding.position)), report
+                )
+
+    def _writing(self, changes: Changes, position: int) -> Callable[[], None]:
+        """What writes these changes with the position that they lead to."""
+
+        def write() -> None:
+            with self._database.writing() as connection:
+                for projection, change in changes:
+                    change(connection, NEXT)
+                    build = self._builds[projection.name]
+                    reached = max(position, self._began[projection.name])
+                    at = Tracked(reached, projection.version, self._source.epoch, build)
+                    track(connection, projection.name + NEXT, at)
+
+        return write
+
+    def _take_over(self, connection: sqlite3.Connection, refolding: Refolding) -> dict[str, Tracked]:
+        """Fold the little that is left, which no live model can be beyond, and rename; all in one transaction."""
+        refolding.finish(self._source.load_tail().position)
+        for _, change in refolding.changes():
+            change(connection, NEXT)
+        return {
+            projection.name: self._swap(connection, projection, refolding) for projection in self._standing(refolding)
+        }
+
+    def _swap(self, connection: sqlite3.Connection, projection: Projection, refolding: Refolding) -> Tracked:
+        name = projection.name
+        swap_tables(connection, projection.tables)
+        at = Tracked(refolding.position, projection.version, self._source.epoch, self._builds[name])
+        track(connection, name, at)
+        untrack(connection, name + NEXT)
+        forget_aside(connection, name)
+        connection.execute("UPDATE aside SET projection = ? WHERE projection = ?", (name, name + NEXT))
+        return at
+
+    def _give_up(self) -> None:
+        """Give back the space of what was rebuilt so far."""
+        with contextlib.suppress(sqlite3.Error, JournalError), self._database.writing() as connection:
+            for projection in self._projections:
+                drop_tables(connection, projection.tables, NEXT)
+                untrack(connection, projection.name + NEXT)
+                forget_aside(connection, projection.name + NEXT)
+
+
+@contextlib.contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Look for cycles seldom meanwhile: a fold makes none, and looking costs a tenth of its time."""
+    before = gc.get_threshold()
+    gc.set_threshold(*(max(pair) for pair in zip(before, GC_THRESHOLDS, strict=True)))
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class _Beside:
+    """Does one thing after another in a thread of its own, while the next portion is folded.
+
+    After one that failed, none is done any more: a later portion must not be there while an earlier one is missing.
+    """
+
+    def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rebuild-write")
         self._waiting: deque[Future[None]] = deque()
+        self._failed = False
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Have these changes written; returns while at most ``PORTIONS_WAITING`` are still to be."""
-        self._waiting.append(self._thread.submit(self._write, changes))
+    def do(self, work: Callable[[], None]) -> None:
+        """Have this done; returns while at most ``PORTIONS_WAITING`` are still to be."""
+        self._waiting.append(self._thread.submit(self._carefully, work))
         while len(self._waiting) > PORTIONS_WAITING:
             self._waiting.popleft().result()
 
-    def _write(self, changes: Sequence[Change]) -> None:
-        with self._database.writing() as connection:
-            runs_fold.write(connection, changes, NEXT)
+    def _carefully(self, work: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        self._failed = True
+        work()
+        self._failed = False
 
-    def __enter__(self) -> "Beside":
+    def __enter__(self) -> "_Beside":
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        """Return when everything is written; what could not be written is raised."""
+        """Return when everything is done; what could not be done is raised."""
         self._thread.shutdown(wait=True, cancel_futures=error is not None)
         if error is None:
             for written in self._waiting:
                 written.result()
 
 
-def _take_over(connection: sqlite3.Connection, refolding: Refolding, source: Source, build: int) -> Tracked:
-    """Fold what the live model has and this one has not, and rename; all in the caller's transaction."""
-    live = tracked(connection, NAME)
-    refolding.sink = lambda changes: runs_fold.write(connection, changes, NEXT)
-    if live is not None and live.epoch == source.epoch:
-        refolding.advance(live.position)
-        refolding.finish()
-    swap_tables(connection, TABLES)
-    at = Tracked(refolding.position, VERSION, source.epoch, build)
-    track(connection, NAME, at)
-    return at
-
-
-def rebuild(data_dir: Path, names: Sequence[str] = NAMES, progress: Progress | None = None) -> list[Shown]:
-    """How the named read models stand after each was rebuilt; all of them when none is named.
+def rebuild(data_dir: Path, names: Sequence[str] = (), progress: Progress | None = None) -> dict[str, Tracked]:
+    """How the named projections are tracked after each was rebuilt; all of them when none is named.
 
     Raises:
-        ProjectionsUnusable: there is no read model of a name, or the file is not one of read models.
+        ProjectionUnknown: there is no projection of a name.
         ProjectionsBusy: another rebuild is under way.
-        NotAJournal, JournalDamaged, SchemaTooNew: about the journal.
+        StorageFull: the disk is full; the live models are as they were.
+        ProjectionsUnusable, NotAJournal, JournalDamaged, SchemaTooNew: a file cannot be used.
     """
-    for name in names:
-        if name not in NAMES:
-            raise ProjectionsUnusable(name, f"there is no read model of this name, only {', '.join(NAMES)}")
-    report = _quiet if progress is None else progress
-    with _opened(data_dir) as (source, database):
+    wanted = named(tuple(names))
+    title = ", ".join(projection.name for projection in wanted)
+    with opened(data_dir) as (source, database):
         database.prepare()
-        rebuild_into(database, source, lambda done, total: report(NAME, done, total))
-        return [_shown(database, source)]
-
-
-def list_all(data_dir: Path) -> list[Shown]:
-    """How each read model stands."""
-    with _opened(data_dir) as (source, database):
-        return [_shown(database, source)]
-
-
-def verify(data_dir: Path, progress: Progress | None = None) -> list[Verified]:
-    """What comparing each read model with the journal found."""
-    report = _quiet if progress is None else progress
-    with _opened(data_dir) as (source, database):
-        shown = _shown(database, source)
-        if shown.state in ("missing", "outdated"):
-            return [_unverified(shown)]
-        with database.reading() as live, contextlib.closing(scratch()) as again:
-            at = tracked(live, NAME)
-            position = 0 if at is None else at.position
-            create_tables(again, TABLES, "")
-            refolding = Refolding(source, lambda changes: runs_fold.write(again, changes))
-            refolding.advance(position, lambda done, total: report(NAME, done, total))
-            refolding.finish()
-            return [_compared(shown, position, live, again)]
-
-
-def _compared(shown: Shown, position: int, live: sqlite3.Connection, again: sqlite3.Connection) -> Verified:
-    difference = first_difference(live, again)
-    return Verified(
-        name=NAME,
-        ok=difference is None,
-        position=position,
-        rows=shown.rows,
-        digest=digest(live),
-        problem=None if difference is None else f"{difference.table} {difference.key} differs from the journal",
-        difference=difference,
-    )
-
-
-def _unverified(shown: Shown) -> Verified:
-    return Verified(
-        name=shown.name,
-        ok=False,
-        position=shown.position,
-        rows=shown.rows,
-        digest=None,
-        problem=f"the read model is {shown.state}; rebuild it, or start the service",
-        difference=None,
-    )
-
-
-def _shown(database: Database, source: Source) -> Shown:
-    tail, at, rows = source.load_tail().position, None, 0
-    if database.path.exists():
-        with database.reading() as connection:
-            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if {"tracking", *(table.name for table in TABLES)} <= tables:
-                at = tracked(connection, NAME)
-                rows = connection.execute("SELECT count(*) FROM runs").fetchone()[0]
-    if at is None:
-        state = "missing"
-    elif (at.version, at.epoch) != (VERSION, source.epoch):
-        state = "outdated"
-    else:
-        state = "behind" if at.position < tail else "current"
-    position = 0 if at is None else at.position
-    return Shown(name=NAME, version=VERSION, state=state, position=position, journal_position=tail, rows=rows)
+        rebuilding = Rebuild(database, source, wanted)
+        done = rebuilding.run(lambda at, total: None if progress is None else progress(title, at, total))
+        for failure in rebuilding.failures.values():
+            raise failure
+        return done
 
 
 @contextlib.contextmanager
-def _opened(data_dir: Path) -> Iterator[tuple[Source, Database]]:
+def opened(data_dir: Path) -> Iterator[tuple[Source, Database]]:
+    """The journal of a data directory, to be read, and the file of its read models."""
     application = open_readonly(data_dir)
     database = Database(data_dir)
     try:
         yield application.store, database
     finally:
-        database.close()
+        with contextlib.suppress(sqlite3.Error, JournalError, OSError):
+            database.close()
         application.close()
-
-
-def _quiet(name: str, done: int, total: int) -> None:
-    pass

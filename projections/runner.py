@@ -1,40 +1,37 @@
 """The follower: keeps the stored read models at the end of the journal, off the event loop.
 
-One thread reads the journal's feed in bounded batches, folds each, and commits its rows with its position in one
-transaction. It sleeps until something is appended; a busy journal is read in steps of at most ``PACE_S``, so that many
-facts share a commit and requests get the interpreter in between. At the start it catches up from where the rows stand;
-rows that are missing, or come from another version of the fold or another journal, are rebuilt first.
+One thread takes what was appended from the feed, which has it in memory, in bounded batches; every projection folds a
+batch, and all their rows and positions are committed in one transaction. It sleeps until something is appended; a busy
+journal is followed in steps of at most ``PACE_S``, so that many facts share a commit and requests get the interpreter
+in between, and at once when somebody waits for a position.
 
-A batch that fails is never skipped, because the rows would be wrong for ever: it is logged, counted, and tried again
-after a pause that doubles up to ``PAUSE_MAX_S``; the model stays readable and says by its position how far it is. The
-first error stays in ``health`` until it is acknowledged. When somebody else rebuilt the model, the runner goes on from
-the rebuilt position.
+Each projection is on its own. One that fails is logged, counted, and tried again after a pause that doubles up to
+``PAUSE_MAX_S``, from the position that it has reached, while the others go on; its first error stays in ``health``
+until it is acknowledged. Facts at which only its fold fails are put aside (``projection``). Rows that are missing, or
+come from another version of the fold, are made again in a thread beside: rows of an older version are read until then,
+rows of another journal never. When somebody else rebuilt a model, the runner goes on from the rebuilt position.
 
 ``stop`` it before the journal is closed.
 """
 
 import asyncio
 import logging
+import sqlite3
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from journal.commit import Journal
-from projections.reached import Reached
-from projections.rebuild import rebuild_into
-from projections.stored import runs_fold
-from projections.stored.database import (
-    Database,
-    Tracked,
-    advance,
-    create_indexes,
-    create_tables,
-    track,
-    tracked,
-)
+from projections.following import Follower
+from projections.rebuild import Rebuild
+from projections.stored.catalogue import PROJECTIONS
+from projections.stored.database import Database, Tracked
 from projections.stored.faults import ProjectionsBusy
+from projections.stored.known import Known, told
+from projections.stored.projection import Projection
+from projections.stored.reading import Model, readers
 from projections.stored.runs import RunsModel
-from projections.stored.runs_fold import NAME, TABLES, VERSION, RunsFold
 
 BATCH = 1_000
 """Facts of one transaction, at most."""
@@ -42,13 +39,15 @@ BATCH = 1_000
 PACE_S = 0.05
 """Pause after a batch that was not full, in seconds; bounds both the lag it adds and the commits in a second."""
 
-PAUSE_MIN_S, PAUSE_MAX_S = 0.1, 5.0
-"""Pause before a failed batch is tried again, doubling from the first to the second."""
+BUSY_PAUSE_S = 0.1
+"""Pause before a rebuild is tried again that another process kept from beginning."""
 
-REBUILD_FROM = 5_000
-"""Facts from which an empty model is rebuilt in bulk instead of followed batch by batch."""
+LOOK_S = 0.01
+"""How often somebody who waits for all read models looks whether one is still being made again."""
 
 JOIN_S = 30.0
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -60,21 +59,36 @@ class _Stopping(Exception):
 class Runner:
     """Follows one journal into the read models of one data directory."""
 
-    def __init__(self, journal: Journal, data_dir: Path, batch: int = BATCH) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        data_dir: Path,
+        batch: int = BATCH,
+        projections: Sequence[Projection] = PROJECTIONS,
+    ) -> None:
         self.database = Database(data_dir)
-        self.reached = Reached()
-        self.runs = RunsModel(self.database, self.reached)
-        self.errors = 0
-        self.first_error: str | None = None
         self._journal = journal
         self._batch = batch
-        self._fold = RunsFold(journal.store.stream)
-        self._seen: Tracked | None = None
-        self._failing = False
-        self._rebuilding = False
+        self._known = Known(journal.store.stream)
         self._wake = threading.Event()
+        self._hurry = threading.Event()
         self._stop = threading.Event()
+        self._followers = [Follower(one, journal, self.database, self._known, self._hurried) for one in projections]
+        self._pool = readers()
+        kinds = {"runs": RunsModel}
+        self.models = {
+            one.name: kinds.get(one.name, Model)(one.name, self.database, one.reached, self._pool)
+            for one in self._followers
+        }
         self._thread = threading.Thread(target=self._follow, name="projections", daemon=True)
+        self._rebuilder: threading.Thread | None = None
+
+    @property
+    def runs(self) -> RunsModel:
+        """Reads of the runs."""
+        model = self.models["runs"]
+        assert isinstance(model, RunsModel)
+        return model
 
     def start(self) -> None:
         """Make the read models readable as they are, and begin to follow.
@@ -83,134 +97,169 @@ class Runner:
             ProjectionsUnusable: the file in the data directory is something else.
         """
         self.database.prepare()
-        self._begin()
+        for follower in self._followers:
+            follower.begin()
+        self._follow_readability()
         self._journal.listeners.append(self._told)
         self._thread.start()
 
     async def caught_up(self, timeout_s: float, position: int | None = None) -> None:
-        """Return once the read models have reached a position; the journal's present one when none is given.
+        """Return once every read model has reached a position, and none is of an older version.
+
+        The position is the journal's present one when none is given.
 
         Raises:
-            ReadModelBehind: they had not within ``timeout_s`` seconds.
+            ReadModelBehind: one had not within ``timeout_s`` seconds.
         """
-        await self.reached.wait_for(self._journal.position if position is None else position, timeout_s)
+        wanted = self._journal.position if position is None else position
+        await asyncio.gather(*(follower.reached.wait_for(wanted, timeout_s) for follower in self._followers))
+        for _ in range(int(timeout_s / LOOK_S)):
+            if not any(follower.rebuilding for follower in self._followers):
+                return
+            await asyncio.sleep(LOOK_S)
 
     async def stop(self) -> None:
         """Finish the batch under way, then close the file."""
         self._stop.set()
-        self._wake.set()
+        self._hurried()
         if self._told in self._journal.listeners:
             self._journal.listeners.remove(self._told)
-        if self._thread.is_alive():
-            await asyncio.to_thread(self._thread.join, JOIN_S)
-        self.runs.close()
+        for thread in (self._thread, self._rebuilder):
+            if thread is not None and thread.is_alive():
+                await asyncio.to_thread(thread.join, JOIN_S)
+        for follower in self._followers:
+            follower.close()
+        self._pool.shutdown(wait=True)
         self.database.close()
 
+    @property
+    def position(self) -> int:
+        """The position that every read model has reached."""
+        return min(follower.reached.position for follower in self._followers)
+
+    @property
+    def errors(self) -> int:
+        """How often a batch of a projection failed."""
+        return sum(follower.errors for follower in self._followers)
+
+    @property
+    def first_error(self) -> str | None:
+        """The first error of a projection that nobody has acknowledged, or the first fact that was put aside."""
+        return next((one.first_error for one in self._followers if one.first_error is not None), None)
+
+    def look(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """What ``read`` finds in a snapshot of the file, in the calling thread."""
+        with self.database.reading() as connection:
+            return read(connection)
+
     def health(self) -> dict[str, Any]:
-        """Position, lag in facts, and what went wrong: the count, the sticky first error, and whether it goes on."""
-        position = self.reached.position
+        """Position and lag in facts of the model that is furthest behind, and how each stands."""
+        position = self.position
         return {
-            "projection": NAME,
             "position": position,
             "lag": max(0, self._journal.position - position),
-            "rebuilding": self._rebuilding,
-            "failing": self._failing,
+            "rebuilding": any(one.rebuilding for one in self._followers),
+            "failing": any(one.failing for one in self._followers),
             "errors": self.errors,
             "first_error": self.first_error,
+            "projections": {one.name: one.health() for one in self._followers},
         }
 
     def acknowledge(self) -> None:
-        """Forget the first error; the count stays."""
-        self.first_error = None
+        """Forget the first errors; the counts stay."""
+        for follower in self._followers:
+            follower.first_error = None
 
     def _told(self, facts: object) -> None:
         self._wake.set()
 
+    def _hurried(self) -> None:
+        self._hurry.set()
+        self._wake.set()
+
+    def _follow_readability(self) -> None:
+        for follower in self._followers:
+            self.models[follower.name].readable = follower.readable
+
     # In the runner's thread
 
     def _follow(self) -> None:
-        pause_s = PAUSE_MIN_S
         while not self._stop.is_set():
-            try:
-                self._go_on()
-                pause_s = PAUSE_MIN_S
-            except _Stopping:
-                return
-            except Exception as error:
-                log.exception("following after position %d failed; it is tried again", self.reached.position)
-                self._failed(error)
-                self._stop.wait(pause_s)
-                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+            self._wake.clear()
+            self._hurry.clear()
+            positions = self._positions()
+            self._follow_readability()
+            self._rebuild_beside()
+            most = max((self._step(position) for position in positions), default=0)
+            if not most:
+                self._wake.wait()
+            elif most < self._batch:
+                self._hurry.wait(PACE_S)
 
-    def _failed(self, error: Exception) -> None:
-        """Count an error and forget every state that may be wrong because of it."""
-        self.errors += 1
-        self._failing = True
-        self.first_error = self.first_error or f"after position {self.reached.position}: {error!r}"
-        self._fold = RunsFold(self._journal.store.stream)
-        self._seen = None
+    def _positions(self) -> list[int]:
+        """Where the projections that can go on stand."""
+        return sorted({one.seen.position for one in self._followers if one.ready()})
 
-    def _go_on(self) -> None:
-        """Take over what is there, then one batch; wait when there is none."""
-        seen = self._begin() if self._seen is None else self._seen
-        if seen.position == 0 and self._journal.position >= REBUILD_FROM:
-            self._rebuild()
-            return
-        self._wake.clear()
-        batch = self._journal.feed.after(seen.position, self._batch)
-        if not batch:
-            self._wake.wait()
-            return
-        for recorded in batch:
-            self._fold.absorb(recorded)
-        changes, position = self._fold.changes(), batch[-1].position
-        with self.database.writing() as connection:
-            ours = advance(connection, NAME, seen, position)
-            if ours:
-                runs_fold.write(connection, changes)
-        if not ours:
-            log.info("%s was rebuilt by another process; following from there", NAME)
-            self._fold, self._seen = RunsFold(self._journal.store.stream), None
-            return
-        self._moved(seen._replace(position=position))
-        if len(batch) < self._batch:
-            self._stop.wait(PACE_S)
-
-    def _moved(self, seen: Tracked) -> None:
-        self._seen = seen
-        self._failing = False
-        self.reached.move(seen.position)
-
-    def _begin(self) -> Tracked:
-        """How the rows stand; rows that cannot be gone on from are replaced by none."""
-        with self.database.writing() as connection:
-            seen = tracked(connection, NAME)
-            if seen is None or not self._usable(seen):
-                build = 1 if seen is None else seen.build + 1
-                seen = Tracked(0, VERSION, self._journal.epoch, build)
-                create_tables(connection, TABLES, "")
-                create_indexes(connection, TABLES, "", build)
-                track(connection, NAME, seen)
-        self._moved(seen)
-        return seen
-
-    def _usable(self, seen: Tracked) -> bool:
-        return (seen.version, seen.epoch) == (VERSION, self._journal.epoch) and seen.position <= self._tail()
-
-    def _tail(self) -> int:
-        return self._journal.store.load_tail().position
-
-    def _rebuild(self) -> None:
-        self._rebuilding = True
+    def _step(self, position: int) -> int:
+        """Take the projections at this position one batch on; how many facts it was."""
+        together = [one for one in self._followers if one.ready() and one.seen.position == position]
         try:
-            self._moved(rebuild_into(self.database, self._journal.store, self._report))
+            batch = told(self._journal.feed.after(position, self._batch))
+            if not batch:
+                return 0
+            self._known.note(batch)
+            folded = [one for one in together if one.fold(batch)]
+            with self.database.writing() as connection:
+                written = [one for one in folded if one.write(connection)]
+            for one in written:
+                one.moved(batch[-1][2].position)
+        except Exception as error:
+            log.exception("following after position %d failed; it is tried again", position)
+            for one in together:
+                one.failed(error)
+            return 0
+        return len(batch)
+
+    def _rebuild_beside(self) -> None:
+        """Have what must be made again made again, in a thread beside."""
+        if self._rebuilder is not None and self._rebuilder.is_alive():
+            return
+        wanted = [one for one in self._followers if one.rebuilding and not one.resting]
+        if wanted:
+            self._rebuilder = threading.Thread(
+                target=self._rebuild, args=(wanted,), name="projections-rebuild", daemon=True
+            )
+            self._rebuilder.start()
+
+    def _rebuild(self, wanted: Sequence[Follower]) -> None:
+        rebuild = Rebuild(self.database, self._journal.store, [one.projection for one in wanted])
+        try:
+            done = rebuild.run(self._report)
+        except _Stopping:
+            return
         except ProjectionsBusy:
-            log.info("%s is being rebuilt by another process; waiting for it", NAME)
-            self._seen = None
-            self._stop.wait(PAUSE_MIN_S)
-        finally:
-            self._rebuilding = False
-            self._fold = RunsFold(self._journal.store.stream)
+            log.info("read models are being rebuilt by another process; waiting for it")
+            self._stop.wait(BUSY_PAUSE_S)
+            for one in wanted:
+                one.look_again()
+        except Exception as error:
+            log.exception("rebuilding read models failed; it is tried again")
+            for one in wanted:
+                one.failed(error)
+        else:
+            self._rebuilt(wanted, done, rebuild.failures)
+        self._follow_readability()
+        self._rebuilder = None
+        self._wake.set()
+
+    def _rebuilt(
+        self, wanted: Sequence[Follower], done: Mapping[str, Tracked], failures: Mapping[str, Exception]
+    ) -> None:
+        for one in wanted:
+            if one.name in failures:
+                one.failed(failures[one.name])
+            elif one.name in done:
+                one.rebuilt(done[one.name])
 
     def _report(self, done: int, total: int) -> None:
         if self._stop.is_set():

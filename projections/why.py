@@ -1,9 +1,13 @@
 """Why a run is as it is: the screen that is opened first when something looks wrong.
 
-The answer is read off the run's own facts, never guessed: the facts that made the present state, the facts which those
-cite (``stream@version``) or were caused by, back to the submission; the evidence that the facts carry and the mark of
-the live lease; the fence in force; the clocks that are running, each with the instant at which it is due; and one
-sentence that says what happens next, when, and who could change it.
+The answer is read off the facts, never guessed: the facts that made the present state, the facts which those cite
+(``stream@version``, in the run's own streams and in others) or were caused by, back to the submission; the evidence
+that the facts carry and the mark of the live lease; the fence in force, and the writes that were refused for
+presenting another; the clocks that are running, each with the instant at which it is due; everything that a queued run
+waits for; and one sentence that says what happens next, when, and who could change it.
+
+Of the past only facts are known. Then there are no marks and no clock of a lease, and the last sentence says what did
+happen next.
 
 It is a pure function of a run's standing, its facts and what is known beside them (``Case``), so it shows exactly what
 a decision made now would go by. It never decides. Instants are aware UTC; a lease's deadline, which is kept on the
@@ -43,8 +47,10 @@ from domain.run_facts import (
 )
 from domain.standing import Standing
 from domain.values import Fact, Moment, Value, cite
+from evidence.refused import RefusedWrite
 from journal.mapper import Recorded
 from projections.document import fact_document
+from projections.hindsight import AsOf
 from projections.outlook import Blocked, outlook
 
 REASONS_MAX = 100
@@ -63,13 +69,30 @@ class Case(Value, frozen=True, kw_only=True):
     """What is known about a run beside its facts and the mark of its lease."""
 
     now: Moment
-    blocked: Blocked | None = None
-    """What keeps a run that is due from being granted, and what would change that: a label, a limit or a slot."""
+    blocked: tuple[Blocked, ...] = ()
+    """Everything that keeps a queued run from being granted, and what would change that; what is decisive first."""
+    queue: dict[str, Any] | None = None
+    """Where a queued run stands in its queue."""
+    refused: tuple["Refused", ...] = ()
+    """Writes that were refused for their fence, the latest first."""
+    cited: Callable[[str], list[Recorded]] = lambda _: []
+    """Finds what is cited from a stream that is not the run's own."""
+    as_of: AsOf | None = None
+    """The place in the journal, when it is the past that is asked for."""
+    followed: Recorded | None = None
+    """What happened to the run next, in the past."""
     last_activity_at: datetime | None = None
     quiet_since: datetime | None = None
     unknown_since: datetime | None = None
     clocks: tuple["Clock", ...] = ()
     """Clocks that no fact shows: the leader's grace, the quiet stretch, the time worked on it."""
+
+
+class Refused(Value, frozen=True):
+    """A refused write, and the worker that its fence was once granted to."""
+
+    worker: str | None
+    write: RefusedWrite
 
 
 class Clock(Value, frozen=True):
@@ -81,9 +104,10 @@ class Clock(Value, frozen=True):
 
 
 class History:
-    """The facts of one run in order, found by kind, by citation and by id."""
+    """The facts of one run in order, found by kind, by citation and by id; ``cited`` finds those of other streams."""
 
-    def __init__(self, facts: Iterable[Recorded]) -> None:
+    def __init__(self, facts: Iterable[Recorded], cited: Callable[[str], list[Recorded]] = lambda _: []) -> None:
+        self._elsewhere = cited
         self.facts = sorted(facts, key=lambda recorded: recorded.position)
         self._cited = {cite(recorded.stream, recorded.version): recorded for recorded in self.facts}
         self._by_id = {recorded.meta.fact_id: recorded for recorded in self.facts}
@@ -108,11 +132,13 @@ class History:
         return []
 
     def causes(self, recorded: Recorded) -> list[Recorded]:
-        """The facts that this one cites or was caused by, as far as they are among the run's own."""
-        found = [self._cited.get(citation) for citation in getattr(recorded.fact, "cites", ())]
-        if recorded.meta.causation_id is not None:
-            found.append(self._by_id.get(recorded.meta.causation_id))
-        return [cause for cause in found if cause is not None]
+        """The facts that this one cites, wherever they are, or was caused by, if that is one of the run's own."""
+        found: list[Recorded] = []
+        for citation in getattr(recorded.fact, "cites", ()):
+            own = self._cited.get(citation)
+            found += self._elsewhere(citation) if own is None else [own]
+        caused = self._by_id.get(recorded.meta.causation_id or "")
+        return found if caused is None else [*found, caused]
 
 
 def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, Any]:
@@ -126,7 +152,7 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
     Raises:
         RunUnknown: there is no such run.
     """
-    history = History(facts)
+    history = History(facts, case.cited)
     because = reasons(standing, history)
     return {
         "state": standing.state,
@@ -134,8 +160,37 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
         "evidence": _evidence(standing, because, case),
         "fence": standing.lease.fence,
         "clocks": _clocks(standing, history, case),
-        "next": outlook(standing, case.now, case.blocked),
+        "next": outlook(standing, case.now, case.blocked) if case.as_of is None else _followed(case.followed),
+        "waiting_for": [_waited(block) for block in case.blocked],
+        "queue": case.queue,
+        "refused": [_refused(refused) for refused in case.refused],
+        **({} if case.as_of is None else {"as_of": case.as_of}),
     }
+
+
+def _waited(block: Blocked) -> dict[str, Any]:
+    return {"code": block.code, "because": block.because, "until": block.until, "details": block.details}
+
+
+def _refused(refused: Refused) -> dict[str, Any]:
+    write = refused.write
+    return {
+        "worker": refused.worker,
+        "principal": write.principal,
+        "fence": write.fence,
+        "reason": write.reason,
+        "count": write.count,
+        "first_at": write.first_at,
+        "last_at": write.last_at,
+    }
+
+
+def _followed(recorded: Recorded | None) -> str:
+    """What happened next, for somebody who looks back."""
+    if recorded is None:
+        return "nothing has happened to it since."
+    at = recorded.meta.recorded_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"then came {recorded.topic}, at position {recorded.position}, recorded at {at}."
 
 
 def reasons(standing: Standing, history: History) -> list[Recorded]:
@@ -274,7 +329,7 @@ def _clocks(standing: Standing, history: History, case: Case) -> list[dict[str, 
     run, lease, now = standing.known, standing.lease, case.now
     clocks = [_clock(clock.name, clock.since, clock.due_at) for clock in case.clocks]
     if isinstance(lease, Held):
-        clocks.extend(_lease_clocks(standing, lease, now))
+        clocks.extend(_lease_clocks(standing, lease, now, past=case.as_of is not None))
     if isinstance(lease, Reserved):
         clocks.append(_clock("reservation", _recorded_at(history.last(LeaseReserved)), lease.lapses_at))
     if run.cancel is not None and not isinstance(run.phase, Settled):
@@ -285,9 +340,11 @@ def _clocks(standing: Standing, history: History, case: Case) -> list[dict[str, 
     return sorted(clocks, key=lambda clock: (clock["due_at"], clock["name"]))
 
 
-def _lease_clocks(standing: Standing, lease: Held, now: Moment) -> Iterable[dict[str, Any]]:
+def _lease_clocks(standing: Standing, lease: Held, now: Moment, *, past: bool) -> Iterable[dict[str, Any]]:
     mark = standing.mark
-    if mark is None or mark.fence != lease.fence:
+    if past:
+        pass  # how long it was renewed for is not recorded
+    elif mark is None or mark.fence != lease.fence:
         yield _clock("lease", now.wall, now.after(lease.ttl_s).wall)
     else:
         yield _clock("reconnect" if mark.detached else "lease", mark.renewed_at, now.wall_at(mark.deadline))

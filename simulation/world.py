@@ -14,7 +14,6 @@ import contextlib
 import itertools
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 
 import msgspec
 
@@ -29,10 +28,11 @@ from journal.registers import Write
 from policies.manager import Manager
 from projections.comparing import first_difference
 from projections.live.index import Live
-from projections.refolding import Refolding
-from projections.stored import runs_fold
+from projections.refolding import Refolding, Start
+from projections.stored.catalogue import PROJECTIONS
 from projections.stored.database import create_tables, scratch
-from projections.stored.runs_fold import RunsFold
+from projections.stored.known import Known, Told, told
+from projections.stored.projection import Folding
 from simulation.attending import LEADERS, Attendance
 from simulation.clock import VirtualClock
 from simulation.history import History
@@ -67,8 +67,10 @@ class World:
         self._answers: dict[str, tuple[bytes, int]] = {}
         self._claimed: dict[tuple[str, int], str | None] = {}
         self._model = scratch()
-        create_tables(self._model, runs_fold.TABLES, "")
-        self._fold = RunsFold(self._application.store.stream, capacity=FOLLOWED)
+        self._known = Known(self._application.store.stream, FOLLOWED, FOLLOWED)
+        self._foldings = [Folding(projection, self._known) for projection in PROJECTIONS]
+        for projection in PROJECTIONS:
+            create_tables(self._model, projection.tables, "")
         self._followed = 0
         self.desk: Desk
         self.manager: Manager
@@ -244,16 +246,25 @@ class World:
 
     def _follow(self) -> None:
         """Read on as a follower of the feed does: every fact once, in order."""
+        facts: list[Recorded] = []
         while batch := self.desk.journal.feed.after(self._followed):
             for recorded in batch:
                 if recorded.position != self._followed + 1:
                     raise LawBroken(ORDER, f"a follower at {self._followed} was given {recorded.position}", [recorded])
-                self._fold.absorb(recorded)
                 self._followed = recorded.position
+            facts += batch
         if self._followed != self.history.position:
             raise LawBroken(ORDER, f"a follower ends at {self._followed} of {self.history.position}")
+        self._fold(told(facts))
+
+    def _fold(self, facts: Sequence[Told]) -> None:
+        self._known.note(facts)
         with self._model:
-            runs_fold.write(self._model, self._fold.changes())
+            for folding in self._foldings:
+                folding.absorb(facts)
+                folding.changes()(self._model, "")
+                if folding.aside:
+                    raise LawBroken(L9, f"{folding.projection.name} cannot fold a fact", [*folding.aside.values()])
 
     def check_replay(self) -> None:
         """Fold the whole journal again, into states and into the read model, and compare both to the byte."""
@@ -264,11 +275,14 @@ class World:
         if again.states != self.history.states:
             raise LawBroken(L9, "replaying the journal gives other states")
         with contextlib.closing(scratch()) as rebuilt:
-            create_tables(rebuilt, runs_fold.TABLES, "")
-            refolding = Refolding(store, partial(runs_fold.write, rebuilt))
-            refolding.advance(self.history.position)
-            refolding.finish()
-            difference = first_difference(self._model, rebuilt)
+            for projection in PROJECTIONS:
+                create_tables(rebuilt, projection.tables, "")
+            refolding = Refolding(store, [Start(projection) for projection in PROJECTIONS])
+            refolding.finish(self.history.position)
+            for _, write in refolding.changes():
+                write(rebuilt, "")
+            differences = (first_difference(self._model, rebuilt, projection) for projection in PROJECTIONS)
+            difference = next((one for one in differences if one is not None), None)
         if difference is not None:
             raise LawBroken(L9, "the rebuilt read model differs from the one that followed", [difference])
         verdict = store.verify()

@@ -13,6 +13,7 @@ from tools import facts, origins, verbs, zombies
 GENERATED: dict[Path, Callable[[], str]] = {
     origins.DOCUMENT: origins.document,
     facts.DOCUMENT: facts.render,
+    facts.SCHEMA: facts.render_schema,
     verbs.DOCUMENT: verbs.render,
     zombies.DOCUMENT: zombies.render,
 }

@@ -1,15 +1,18 @@
 """Leaders: present by a stream or by a heartbeat session, and shown."""
 
 from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
-from api import requests, wire_service
+from api import model_queries, requests, wire_models, wire_service
 from api.calls import Answer, Call, Endpoint
 from api.leading import conversation
+from api.stored import model_of
 from api.streams import COMMENT, Opened, Stream, frame
-from api.views import page, resume_at
+from api.views import resume_at
 from commands import presence
+from projections.stored import leaders
 
 router = APIRouter(route_class=Endpoint, tags=["leaders"])
 
@@ -21,10 +24,15 @@ STREAMED = {
 }
 
 
-@router.get("/v1/leaders", response_model=wire_service.LeaderPage)
-async def list_leaders(call: Call) -> Answer:
-    """The leaders that are connected or have open runs, by id."""
-    return page(presence.list_leaders(call.desk, call.caller), call.desk.journal.position)
+@router.get("/v1/leaders", response_model=wire_models.LeaderPage)
+async def list_leaders(call: Call, query: Annotated[model_queries.ListLeaders, Query()]) -> Answer:
+    """The leaders that are connected or have open runs, by id, or those in a state; and what became of their runs."""
+    model = await model_of(call, leaders.NAME, query.min_position)
+    asked = leaders.Asked(state=tuple(query.state), open_only=not query.state, limit=query.limit, cursor=query.cursor)
+    found: dict[str, Any] = await model.ask(
+        lambda connection, at, epoch: leaders.page(connection, call.caller.tenant, asked, at, epoch)
+    )
+    return found
 
 
 @router.get(LEADER, response_model=wire_service.LeaderShown)

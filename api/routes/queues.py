@@ -1,19 +1,26 @@
 """Queues: their limits, and what is in them."""
 
-from fastapi import APIRouter
+from typing import Annotated
 
-from api import requests, wire_service
+from fastapi import APIRouter, Query
+
+from api import model_queries, requests, wire_models, wire_service
 from api.calls import Answer, Call, Endpoint
-from api.views import page
+from api.stored import model_of
 from commands import queues
+from projections.stored import queues as waiting
 
 router = APIRouter(route_class=Endpoint, tags=["queues"])
 
 
-@router.get("/v1/queues", response_model=wire_service.QueuePage)
-async def list_queues(call: Call) -> Answer:
-    """Every queue that has limits, leases or queued runs."""
-    return page(queues.list_queues(call.desk, call.caller), call.desk.journal.position)
+@router.get("/v1/queues", response_model=wire_models.QueuePage)
+async def list_queues(call: Call, query: Annotated[model_queries.ListQueues, Query()]) -> Answer:
+    """Every queue that has limits, leases or queued runs: depth, the oldest, and how fast runs come and go."""
+    model = await model_of(call, waiting.NAME, query.min_position)
+    asked, now = waiting.Asked(all=query.all, limit=query.limit, cursor=query.cursor), call.node.clock().wall
+    return await model.ask(
+        lambda connection, at, epoch: waiting.page(connection, call.caller.tenant, asked, now, (at, epoch))
+    )
 
 
 @router.get("/v1/queues/{queue}", response_model=wire_service.Queue)

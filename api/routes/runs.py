@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from api import requests, wire, wire_service
+from api import queries, requests, wire, wire_service
 from api.bodies import canonical_digest
 from api.calls import Answer, Call, Endpoint
+from api.past import refuse_waiting, run_then, runs_then, why_then
 from api.views import reached, run_when, runs_page, visible, with_position
 from commands import explaining, steering, submitting
 from commands.showing import show_run
@@ -41,8 +42,8 @@ async def submit_batch(call: Call, body: requests.SubmitBatch) -> Answer:
 
 
 @router.get("/v1/runs", response_model=wire.RunPage)
-async def list_runs(call: Call, query: Annotated[requests.ListRuns, Query()]) -> Answer:
-    """Runs by filter, a page at a time; the list may lag behind by moments unless `min_position` is given."""
+async def list_runs(call: Call, query: Annotated[queries.ListRuns, Query()]) -> Answer:
+    """Runs by filter, a page at a time, as they are or were; may lag by moments unless `min_position` is given."""
     wanted = Listing(
         state=tuple(query.state),
         queue=query.queue,
@@ -54,18 +55,25 @@ async def list_runs(call: Call, query: Annotated[requests.ListRuns, Query()]) ->
         limit=query.limit,
         cursor=query.cursor,
     )
+    if query.at is not None:
+        return await runs_then(call, wanted, query.at, query.min_position)
     return await runs_page(call, wanted, query.min_position)
 
 
 @router.get(RUN, response_model=wire.Run)
-async def show(call: Call, run_id: str, query: Annotated[requests.ReadRun, Query()]) -> Answer:
-    """The run as it is now, or once it has settled."""
+async def show(call: Call, run_id: str, query: Annotated[queries.ReadRun, Query()]) -> Answer:
+    """The run as it is now, once it has settled, or as it was."""
+    if query.at is not None:
+        refuse_waiting(query.until, query.wait_s)
+        return await run_then(call, run_id, query.at, query.min_position)
     return await run_when(call, run_id, query)
 
 
 @router.get(f"{RUN}/why", response_model=wire.Why)
-async def why(call: Call, run_id: str, query: Annotated[requests.Reading, Query()]) -> Answer:
-    """Why the run is as it is, the facts that led to it, and what would happen next."""
+async def why(call: Call, run_id: str, query: Annotated[queries.ReadPast, Query()]) -> Answer:
+    """Why the run is, or was, as it is, the facts that led to it, and what would happen, or happened, next."""
+    if query.at is not None:
+        return await why_then(call, run_id, query.at, query.min_position)
     await reached(call.node, query.min_position)
     visible(call, run_id)
     return explaining.explain(call.desk, call.caller, run_id)

@@ -1,20 +1,22 @@
 """Workers: registered, heard, drained, put aside, signed off. Their streams are in ``api/channel.py``."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
-from api import requests, wire_service
+from api import model_queries, requests, wire_models, wire_service
 from api.calls import Answer, Call, Endpoint
-from api.views import page
+from api.stored import model_of
 from api.wire import Renewals
 from commands import holding, workers
 from commands.holding import Lessee
 from journal.commit import Done
+from projections.stored import workers as stored
 
 router = APIRouter(route_class=Endpoint, tags=["workers"])
 
 WORKER = "/v1/workers/{worker_id}"
+REGISTERED = ("active", "draining", "quarantined")
 
 
 @router.post(f"{WORKER}/heartbeat", response_model=Renewals)
@@ -30,11 +32,18 @@ async def register(call: Call, worker_id: str, body: requests.RegisterWorker) ->
     return _shown(await workers.register_worker(call.desk, call.caller, worker_id, body.labels, body.slots))
 
 
-@router.get("/v1/workers", response_model=wire_service.WorkerPage)
-async def list_workers(call: Call) -> Answer:
-    """The registered workers, by id."""
-    known = [_worker(worker) for worker in workers.list_workers(call.desk, call.caller)]
-    return page(known, call.desk.journal.position)
+@router.get("/v1/workers", response_model=wire_models.WorkerPage)
+async def list_workers(call: Call, query: Annotated[model_queries.ListWorkers, Query()]) -> Answer:
+    """The registered workers, by id, or those in a state; what each holds, and what came of its attempts."""
+    model = await model_of(call, stored.NAME, query.min_position)
+    asked = stored.Asked(state=tuple(query.state or REGISTERED), limit=query.limit, cursor=query.cursor)
+    found: dict[str, Any] = await model.ask(
+        lambda connection, at, epoch: stored.page(connection, call.caller.tenant, asked, at, epoch)
+    )
+    found["items"] = [
+        {**item, **workers.held_and_heard(call.desk, call.caller, item["worker_id"])} for item in found["items"]
+    ]
+    return found
 
 
 @router.get(WORKER, response_model=wire_service.Worker)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
+from jackline.reasons import AsOf, QueuePlace, RefusedWrite, RunClock, WaitedFor
 from jackline.workspaces.models import Workspace
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
@@ -55,6 +56,10 @@ class Submission(SubmitOptions):
     payload: NotRequired[Any]
 
 
+At = int | str | datetime
+"""A place in the journal: a position, or an instant (aware, or as RFC 3339 text)."""
+
+
 class RunFilter(TypedDict, total=False):
     """What a listing of runs may be narrowed by."""
 
@@ -68,6 +73,7 @@ class RunFilter(TypedDict, total=False):
     limit: int
     cursor: str
     min_position: int
+    at: At
 
 
 class CancelFilter(TypedDict, total=False):
@@ -170,7 +176,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as it is now; a listing leaves the payload out."""
+    """A run as it is now, or as it was (`as_of`); a listing leaves the payload out."""
 
     run_id: str
     queue: str
@@ -202,6 +208,7 @@ class Run:
     submitted_at: datetime | None = None
     settled_at: datetime | None = None
     position: int = 0
+    as_of: AsOf | None = None
 
     @property
     def settled(self) -> bool:
@@ -221,6 +228,7 @@ class Page:
     items: list[Run]
     next_cursor: str | None = None
     position: int = 0
+    as_of: AsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +254,6 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunClock:
-    """A clock that runs on a run."""
-
-    name: str
-    since: datetime | None = None
-    due_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Why:
     """Why a run is in its state, with the facts that led to it, and what would happen next."""
 
@@ -265,6 +264,10 @@ class Why:
     clocks: list[RunClock] = field(default_factory=list)
     workspaces: list[Any] = field(default_factory=list)
     next: str | None = None
+    waiting_for: list[WaitedFor] = field(default_factory=list)
+    queue: QueuePlace | None = None
+    refused: list[RefusedWrite] = field(default_factory=list)
+    as_of: AsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +354,7 @@ class WorkerInfo:
     slots: int = 1
     slots_used: int = 0
     state: str = "active"
+    last_seen_at: datetime | None = None
     raw: Any = None
 
 

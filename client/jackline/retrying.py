@@ -7,10 +7,14 @@ the service together do not return together; a `Retry-After` is a lower bound fo
 Units: seconds. Failure: when the patience is spent, the last error is the caller's to see.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from jackline.clock import Clock
+from jackline.errors import JacklineError
+
+Trouble = Callable[[JacklineError, float], None]
+"""Told that nobody answers any more: what went wrong, and for how many seconds it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)

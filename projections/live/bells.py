@@ -60,6 +60,10 @@ class Bells:
         for waiter in self._workers.get(worker, ()):
             waiter.woken.set()
 
+    def asked(self, queue: QueueKey, labels: Labels) -> bool:
+        """Whether somebody waits for this queue who could take a run that asks for these labels."""
+        return any(waiter.has.issuperset(labels) for waiter in self._lines.get(queue, ()))
+
     def waits(self, worker: WorkerKey) -> bool:
         """Whether a claim of this worker waits."""
         return worker in self._workers

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from domain.run_facts import RunSubmitted
+from domain.run_facts import RunClosed, RunFact, RunSettled, RunSubmitted, VerdictRendered
 
 Labels = tuple[tuple[str, str], ...]
 QueueKey = tuple[str, str]
@@ -68,3 +68,10 @@ def card_of(fact: RunSubmitted, position: int) -> Card:
         due_at=fact.due_at,
         max_attempts=fact.policy.max_attempts,
     )
+
+
+def ends(fact: RunFact) -> bool:
+    """Whether the run is over with this fact: nothing of it is open any more."""
+    if isinstance(fact, RunClosed):
+        return fact.state in ("succeeded", "failed")
+    return isinstance(fact, RunSettled | VerdictRendered)

@@ -79,8 +79,12 @@ class Deadlines:
             heapify(self._heap)
 
     def add_again(self, reminder: Due) -> None:
-        """Remind later of what was due too early, unless there is a new occasion meanwhile."""
-        if (reminder.kind, reminder.subject) not in self._current:
+        """Remind later of what was due too early or failed, unless there is a new occasion meanwhile.
+
+        A later reminder on the same occasion is no reason to wait for it.
+        """
+        known = self._current.get((reminder.kind, reminder.subject))
+        if known is None or known.mark == reminder.mark:
             self.add(reminder)
 
     def forget(self, kind: Kind, subject: tuple[str, ...]) -> None:

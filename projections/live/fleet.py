@@ -82,6 +82,12 @@ class Fleet:
         if quarantined is not None:
             quarantined.probe = (run_id, fact.fence)
 
+    def forget_probe(self, run_id: str) -> None:
+        """The run has ended, and proves nothing any more."""
+        for quarantined in self.quarantined.values():
+            if quarantined.probe is not None and quarantined.probe[0] == run_id:
+                quarantined.probe = None
+
     def is_probe(self, worker: WorkerKey, run_id: str, fence: int) -> bool:
         """Whether this lease is the probing run of a quarantined worker."""
         quarantined = self.quarantined.get(worker)

@@ -40,9 +40,7 @@ from domain.run_facts import (
     RunFact,
     RunParked,
     RunResumed,
-    RunSettled,
     RunSubmitted,
-    VerdictRendered,
 )
 from domain.values import Moment
 from domain.worker import (
@@ -59,7 +57,7 @@ from domain.workspace_facts import WorkspaceLost
 from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
-from projections.live.cards import Card, Grant, WorkerKey, card_of
+from projections.live.cards import Card, Grant, WorkerKey, card_of, ends
 from projections.live.clocks import WorkClocks
 from projections.live.deadlines import LEASE_KINDS, RUN_KINDS, Deadlines, Graces, Kind, due
 from projections.live.fleet import Fleet
@@ -131,6 +129,7 @@ class Live:
         recorded; ``late_s`` is how long the replay took, and is charged to nobody.
         """
         self._replaying = False
+        self.leaders.rebase()
         self.deadlines.shift(late_s)
         for card in list(self.cards.values()):
             if card.ready:
@@ -187,7 +186,10 @@ class Live:
             self.leaders.fold_run(card_or_none, fact, at)
             self.clocks.fold(card_or_none, fact, at)
             self.admissions.fold(run_id, fact, at)
-            self._change(card_or_none, fact, at)
+            if ends(fact):
+                self._end(card_or_none, at)
+            else:
+                self._change(card_or_none, fact, at)
 
     def _change(self, card: Card, fact: RunFact, at: Moment) -> None:
         match fact:
@@ -203,16 +205,12 @@ class Live:
             case CancelRequested():
                 card.cancel_s = (fact.settles_at - at.wall).total_seconds()
                 self.remind("cancel", at.mono + card.cancel_s, (card.run_id,), "")
-            case RunSettled() | VerdictRendered():
-                self._end(card, at)
             case _:
                 pass
 
     def _closed(self, card: Card, fact: RunClosed, at: Moment) -> None:
         card.failed_attempts = fact.failed_attempts
-        if fact.state in ("succeeded", "failed"):
-            self._end(card, at)
-        elif fact.due_at is not None:
+        if fact.due_at is not None:
             self._offer(card, fact.due_at, at)
         else:  # also a late close, of a run that was queued again meanwhile
             self._withdraw(card)
@@ -237,6 +235,7 @@ class Live:
         self.grounds.run_ended(card.run_id, at)
         self.leaders.lets_go(card.leader, card.run_id)
         self.clocks.forget(card.run_id)
+        self.fleet.forget_probe(card.run_id)
         del self.cards[card.run_id]
         self._evidence.forget_run(card.run_id)
         for kind in RUN_KINDS:

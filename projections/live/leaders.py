@@ -106,6 +106,18 @@ class Leaders:
             self._look_after(leader, card, card.absent_from)
         self._forget_if_idle(leader, card)
 
+    def rebase(self) -> None:
+        """The journal has been replayed: look at each absent leader when the first of its runs is due, no earlier.
+
+        What was to be looked at for runs that have ended meanwhile is forgotten, so that what is kept follows from
+        the present alone and not from how one came to it.
+        """
+        for leader, card in self._cards.items():
+            self._deadlines.forget("leader", leader)
+            due_at = [at for run_id in card.runs if (at := card.due(run_id, self._grace_s)) is not None]
+            if due_at:
+                self._deadlines.add(due(min(due_at), "leader", leader, ""))
+
     def _known(self, leader: LeaderKey) -> LeaderCard:
         card = self._cards.get(leader)
         if card is None:

@@ -10,6 +10,7 @@ Limits are the slots of a worker, the leases of a queue, of a concurrency key wi
 of a tenant. Lowering one revokes nothing.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
@@ -124,6 +125,21 @@ class Limits:
         """How many slots of the worker are used."""
         held = self._by_worker.get(worker, {})
         return len(held) + sum(1 for run_id in self._lent.get(worker, ()) if run_id not in held)
+
+    def holders(
+        self, *, queue: QueueKey | None = None, key: ConcurrencyKey | None = None, most: int
+    ) -> list[tuple[str, str]]:
+        """At most so many leases that count in this queue, or under this concurrency key: (run id, worker id)."""
+        counted = (
+            (run_id, holding.worker[1])
+            for run_id, holding in self._holdings.items()
+            if (holding.key == key if queue is None else holding.queue == queue)
+        )
+        return list(itertools.islice(counted, most))
+
+    def tenant_count(self, tenant: str) -> int:
+        """How many leases the tenant has."""
+        return self._by_tenant[tenant]
 
     def queue_count(self, queue: QueueKey) -> int:
         """How many leases the queue has."""

@@ -166,6 +166,21 @@ class Ready:
                 heappush(keys.setdefault(card.key, {}).setdefault(card.labels, []), entry)
         return None
 
+    def ahead(self, card: Card, most: int) -> int:
+        """How many due runs of its queue come before this one; no more than ``most`` are counted.
+
+        Below an entry of a heap none is better, so only those that come before it are looked at.
+        """
+        rank, found = card.rank, 0
+        for lane in self._lanes.get(card.queue, {}).values():
+            places = [0]
+            while places and found < most:
+                place = places.pop()
+                if place < len(lane) and lane[place][0] < rank:
+                    found += self._card(lane[place][1], lane[place][2]) is not None
+                    places += (2 * place + 1, 2 * place + 2)
+        return found
+
     def _card(self, run_id: str, stamp: int) -> Card | None:
         card = self._cards.get(run_id)
         return card if card is not None and card.stamp == stamp and card.ready else None

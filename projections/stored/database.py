@@ -64,6 +64,12 @@ _TRACKING = (
 )
 
 
+_ASIDE = (
+    "CREATE TABLE IF NOT EXISTS aside (projection TEXT, subject TEXT, position INTEGER NOT NULL, stream TEXT NOT NULL, "
+    "topic TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (projection, subject)) WITHOUT ROWID"
+)
+
+
 class Tracked(NamedTuple):
     """How far a read model was folded, by which version of its fold, from which journal, in which build."""
 
@@ -114,7 +120,7 @@ class Database:
         except OSError as error:
             raise unusable(self.path, error) from error
         except sqlite3.Error as error:
-            raise _plainly(self.path, error) from error
+            raise plainly(self.path, error) from error
 
     def _create_or_replace(self) -> None:
         try:
@@ -134,6 +140,7 @@ class Database:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(_TRACKING)
+            connection.execute(_ASIDE)
 
     def _discard(self) -> None:
         for suffix in ("", "-wal", "-shm"):
@@ -218,6 +225,26 @@ def advance(connection: sqlite3.Connection, projection: str, seen: Tracked, posi
     return moved.rowcount == 1
 
 
+def untrack(connection: sqlite3.Connection, projection: str) -> None:
+    """Forget how far a read model is folded."""
+    connection.execute("DELETE FROM tracking WHERE projection = ?", (projection,))
+
+
+def next_build(connection: sqlite3.Connection) -> int:
+    """A number that no build in this file has."""
+    return 1 + int(connection.execute("SELECT coalesce(max(build), 0) FROM tracking").fetchone()[0])
+
+
+def has_tables(connection: sqlite3.Connection, tables: Sequence[Table], suffix: str = "") -> bool:
+    """Whether all these tables are there under a suffix."""
+    return {table.name + suffix for table in tables} <= table_names(connection)
+
+
+def table_names(connection: sqlite3.Connection) -> set[str]:
+    """The tables that are there."""
+    return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
 def create_tables(connection: sqlite3.Connection, tables: Sequence[Table], suffix: str) -> None:
     """Make these tables empty under a suffix, in place of any of that name; without indexes."""
     drop_tables(connection, tables, suffix)
@@ -227,9 +254,17 @@ def create_tables(connection: sqlite3.Connection, tables: Sequence[Table], suffi
 
 def create_indexes(connection: sqlite3.Connection, tables: Sequence[Table], suffix: str, build: int) -> None:
     """Make the indexes of these tables. Their names carry the build, because indexes do not follow a renaming."""
-    for table in tables:
-        for name, columns in table.indexes.items():
-            connection.execute(f"CREATE INDEX {name}_{build} ON {table.name}{suffix} {columns}")
+    for statement in index_statements(tables, suffix, build):
+        connection.execute(statement)
+
+
+def index_statements(tables: Sequence[Table], suffix: str, build: int) -> list[str]:
+    """What makes the indexes of these tables, one by one; one that is there is left as it is."""
+    return [
+        f"CREATE INDEX IF NOT EXISTS {name}_{build} ON {table.name}{suffix} {columns}"
+        for table in tables
+        for name, columns in table.indexes.items()
+    ]
 
 
 def drop_tables(connection: sqlite3.Connection, tables: Sequence[Table], suffix: str) -> None:
@@ -241,7 +276,7 @@ def drop_tables(connection: sqlite3.Connection, tables: Sequence[Table], suffix:
 def swap_tables(connection: sqlite3.Connection, tables: Sequence[Table]) -> None:
     """Put the rebuilt tables in the place of the live ones, which stay under ``__old`` until they are dropped."""
     drop_tables(connection, tables, OLD)
-    live = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    live = table_names(connection)
     for table in tables:
         if table.name in live:
             connection.execute(f"ALTER TABLE {table.name} RENAME TO {table.name}{OLD}")
@@ -271,9 +306,24 @@ def insert(connection: sqlite3.Connection, into: str, rows: Sequence[tuple[objec
 
 def scratch() -> sqlite3.Connection:
     """A private database that is gone when it is closed: in memory, spilling to a nameless file when it is large."""
-    connection = sqlite3.connect("", isolation_level=None)
+    connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     for pragma in ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-64000"):
         connection.execute(pragma)
+    connection.execute(_ASIDE)
+    return connection
+
+
+def new_file(path: Path) -> sqlite3.Connection:
+    """A file of read models that nobody reads yet: without a log, and not safe from a power loss until it is closed."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        for statement in ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-64000"):
+            connection.execute(statement)
+        for statement in (f"PRAGMA application_id={APPLICATION_ID}", _TRACKING, _ASIDE):
+            connection.execute(statement)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -292,7 +342,7 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def _plainly(path: Path, error: sqlite3.Error) -> JournalError:
+def plainly(path: Path, error: sqlite3.Error) -> JournalError:
     """One line with the remedy for what SQLite said."""
     if _is_damage(error):
         return ProjectionsUnusable(str(path), str(error))

@@ -36,3 +36,51 @@ class ProjectionsUnusable(JournalError):
             "move it away; it holds nothing that the journal does not, and is made again at the next start",
             path=path,
         )
+
+
+class TooManyAside(JournalError):
+    """A projection failed at so many facts that its fold must be wrong; it stops, and the others go on."""
+
+    code = "projection_failed"
+
+    def __init__(self, projection: str, position: int, reason: str) -> None:
+        super().__init__(
+            f"the projection {projection} failed at too many facts, lastly at position {position}: {reason}",
+            "report it, and go back to the version before; no fact is lost by that",
+            projection=projection, position=position,
+        )  # fmt: skip
+
+
+class ProjectionUnknown(JournalError):
+    """There is no stored projection of this name."""
+
+    code = "projection_unknown"
+
+    def __init__(self, name: str, names: tuple[str, ...]) -> None:
+        super().__init__(
+            f"there is no projection {name[:64]!r}", f"there are: {', '.join(names)}", name=name[:64], names=list(names)
+        )
+
+
+class PositionBeyond(JournalError):
+    """A position that the journal does not have."""
+
+    code = "position_beyond"
+
+    def __init__(self, position: int, tail: int) -> None:
+        super().__init__(
+            f"the journal ends at position {tail}, before {position}", "give one that it has",
+            position=position, journal_position=tail,
+        )  # fmt: skip
+
+
+class InstantBefore(JournalError):
+    """An instant at which the journal had no fact yet."""
+
+    code = "instant_before"
+
+    def __init__(self, instant: str, first: str | None) -> None:
+        began = "it is empty" if first is None else f"its first fact is of {first}"
+        super().__init__(
+            f"the journal had no fact at {instant}: {began}", "give a later instant", instant=instant, first_at=first
+        )

@@ -6,14 +6,9 @@ whatever was added or removed meanwhile. Sorted by what never changes (submissio
 that matches throughout is given exactly once. Sorted by what may change (state, due and settled instants), a run that
 changes between two pages may be given twice or not at all; one that does not change is given exactly once.
 
-A cursor belongs to one tenant, one filter, one order and one life of the journal, and carries a digest of them: one
-that was altered or belongs to another list is refused as ``invalid``. The digest is a check, not a secret: what a
-cursor can reach is bounded by the caller's tenant and filter again, whatever it says.
+A cursor belongs to one tenant, one filter, one order and one life of the journal (``cursors``).
 """
 
-import base64
-import contextlib
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,22 +17,15 @@ import msgspec
 from domain.refusal import InvalidCommand
 from domain.run_facts import State
 from domain.values import Value
-
-LIMIT_DEFAULT = 50
-LIMIT_MAX = 500
-"""Runs on one page, at most."""
-
-PAGE_BYTES = 8 * 1024 * 1024
-"""Bytes of documents after which a page ends early, so that 500 results of 1 MiB are not one answer."""
+from projections.stored import cursors
+from projections.stored.cursors import LIMIT_DEFAULT, check_limit
 
 TAGS_MAX = 16
 SEARCH_MAX_CHARS = 200
-CURSOR_MAX_CHARS = 2_000
 STATES: tuple[str, ...] = State.__args__  # type: ignore[attr-defined]
 
-_CHECK_BYTES = 12
-
 _PAGE = "SELECT r.run_id, r.~, r.state, r.owner, r.fence, r.document FROM runs r WHERE"
+_CHANGED = "SELECT r.run_id FROM runs r WHERE"
 _ONE_OF = "~ IN (SELECT value FROM json_each(?))"
 
 SORTS = ("submitted_at", "priority", "due_at", "settled_at", "state", "queue", "name")
@@ -62,6 +50,8 @@ class Listing(Value, frozen=True, kw_only=True):
     """Leader ids that the caller may see runs of; null for any."""
     owners: tuple[str, ...] | None = None
     """Worker ids that the caller may see runs of; null for any."""
+    at: int | None = None
+    """Only runs to which nothing has happened after this position; null for any."""
 
     @property
     def column(self) -> str:
@@ -83,8 +73,7 @@ class Query(Value, frozen=True, kw_only=True):
 
 def check(listing: Listing) -> None:
     """Refuse a list outside its bounds, naming the field, the value and the limit."""
-    if not 1 <= listing.limit <= LIMIT_MAX:
-        raise InvalidCommand(field="limit", value=listing.limit, limit=f"between 1 and {LIMIT_MAX}")
+    check_limit(listing.limit)
     if listing.column not in SORTS:
         raise InvalidCommand(
             field="sort", value=listing.sort[:64], limit=f"one of {', '.join(SORTS)}, with or without '-' before it"
@@ -113,6 +102,8 @@ def query(tenant: str, listing: Listing, epoch: str) -> Query:
     """
     check(listing)
     conditions = list(_conditions(tenant, listing))
+    if listing.at is not None:
+        conditions.append(("r.position <= ?", (listing.at,)))
     if listing.cursor is not None:
         beyond = "<" if listing.descending else ">"
         after = read_cursor(tenant, listing, epoch)
@@ -145,6 +136,18 @@ def _conditions(tenant: str, listing: Listing) -> Iterator[tuple[str, tuple[Any,
         yield _one_of("r.owner", listing.owners)
 
 
+def changed_since(tenant: str, listing: Listing, most: int) -> Query:
+    """The SELECT of the ids, ``most`` of them, of the runs that were there at ``listing.at`` and have changed since.
+
+    Only what never changes narrows it: the queue, the tags, and what is searched for.
+    """
+    narrow = Listing(queue=listing.queue, tags=listing.tags, q=listing.q)
+    conditions = [*_conditions(tenant, narrow), ("r.since <= ? AND r.position > ?", (listing.at, listing.at))]
+    where = " AND ".join(condition for condition, _ in conditions)
+    values = [value for _, given in conditions for value in given]
+    return Query(statement=" ".join((_CHANGED, where, "LIMIT ?")), parameters=(*values, most))
+
+
 def _one_of(column: str, values: tuple[str, ...]) -> tuple[str, tuple[Any, ...]]:
     if len(values) == 1:  # an equation lets one index serve both the filter and the order
         return f"{column} = ?", values
@@ -153,8 +156,7 @@ def _one_of(column: str, values: tuple[str, ...]) -> tuple[str, tuple[Any, ...]]
 
 def write_cursor(tenant: str, listing: Listing, epoch: str, last: tuple[Any, str]) -> str:
     """The opaque cursor of the page that ends with this sort value and run id."""
-    place = msgspec.msgpack.encode(last)
-    return base64.urlsafe_b64encode(_check_of(tenant, listing, epoch, place) + place).decode().rstrip("=")
+    return cursors.write_cursor(_scope(tenant, listing, epoch), last)
 
 
 def read_cursor(tenant: str, listing: Listing, epoch: str) -> tuple[Any, str]:
@@ -163,16 +165,9 @@ def read_cursor(tenant: str, listing: Listing, epoch: str) -> tuple[Any, str]:
     Raises:
         InvalidCommand: the cursor was altered, or is of another tenant, filter, order or journal.
     """
-    given = (listing.cursor or "")[: CURSOR_MAX_CHARS + 1]
-    with contextlib.suppress(ValueError, msgspec.MsgspecError):
-        place = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))[_CHECK_BYTES:]
-        last = msgspec.msgpack.decode(place, type=tuple[Any, str])
-        if given == write_cursor(tenant, listing, epoch, last):
-            return last
-    raise InvalidCommand(field="cursor", value=given[:64], limit="the next_cursor of a page of this same list")
+    last: tuple[Any, str] = cursors.read_cursor(_scope(tenant, listing, epoch), listing.cursor or "", tuple[Any, str])
+    return last
 
 
-def _check_of(tenant: str, listing: Listing, epoch: str, place: bytes) -> bytes:
-    same_list = msgspec.structs.replace(listing, limit=LIMIT_DEFAULT, cursor=None)
-    digest = hashlib.sha256(msgspec.msgpack.encode((tenant, epoch, same_list, place)))
-    return digest.digest()[:_CHECK_BYTES]
+def _scope(tenant: str, listing: Listing, epoch: str) -> Any:
+    return "runs", tenant, epoch, msgspec.structs.replace(listing, limit=LIMIT_DEFAULT, cursor=None)

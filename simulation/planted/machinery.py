@@ -19,7 +19,7 @@ from evidence.presence import LeaderKey
 from journal.commit import Done, Journal
 from journal.errors import StaleRead
 from journal.feed import Feed
-from journal.mapper import Recorded
+from journal.mapper import Meta, Recorded
 from journal.streams import Streams
 from journal.topics import FOLDS, Fold
 from projections.live.cards import Card
@@ -28,7 +28,7 @@ from projections.live.index import Live
 from projections.live.leaders import LeaderCard
 from projections.live.limits import Limits
 from projections.live.ready import Ready
-from projections.stored.runs_fold import RunsFold
+from projections.stored.projection import Folding
 
 
 def leave_it_in_the_queue(patch: pytest.MonkeyPatch) -> None:
@@ -43,14 +43,13 @@ def leave_it_in_the_queue(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_rows(patch: pytest.MonkeyPatch) -> None:
-    """The read model that follows the journal misses a fact now and then."""
-    right = RunsFold.absorb
+    """A read model that follows the journal misses a fact now and then; folded anew, without metadata, it does not."""
+    right = Folding.absorb
 
-    def absorb(fold: RunsFold, recorded: Any) -> None:
-        if recorded.position % 7:
-            right(fold, recorded)
+    def absorb(folding: Folding, facts: Any) -> None:
+        right(folding, [one for one in facts if one[2].position % 7 or not isinstance(one[2].meta, Meta)])
 
-    patch.setattr(RunsFold, "absorb", absorb)
+    patch.setattr(Folding, "absorb", absorb)
 
 
 def refuse_to_evolve(patch: pytest.MonkeyPatch) -> None:
@@ -181,8 +180,8 @@ def keep_a_reminder(patch: pytest.MonkeyPatch) -> None:
     """A run that has ended leaves its card behind."""
     right = Live._end
 
-    def end(live: Live, card: Card) -> None:
-        right(live, card)
+    def end(live: Live, card: Card, at: Moment) -> None:
+        right(live, card, at)
         live.remind("total", 1e9, (card.run_id,), "")
 
     patch.setattr(Live, "_end", end)

@@ -262,7 +262,8 @@ async def test_a_session_is_present_and_leaves(service: Service) -> None:
     after = await service.ok("GET", "/v1/leaders/ada")
 
     assert {"leader_id": "ada", "connections": 1, "zero_since": None, "open_runs": 0} == shown
-    assert [shown] == listed["items"]
+    assert [shown] == [{name: one[name] for name in shown} for one in listed["items"]]
+    assert ["present"] == [one["state"] for one in listed["items"]]
     assert 0 == after["connections"]
 
 

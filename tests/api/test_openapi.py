@@ -43,8 +43,9 @@ def test_only_public_operations_need_no_key(spec: dict[str, Any]) -> None:
 
 def test_every_command_takes_an_idempotency_key_and_every_read_a_position(spec: dict[str, Any]) -> None:
     reads = {"/v1/runs", "/v1/runs/{run_id}", "/v1/workspaces", "/v1/workspaces/{workspace_id}"} | {
-        f"/v1/runs/{{run_id}}/{what}" for what in ("facts", "output", "effects", "why")
+        f"/v1/runs/{{run_id}}/{what}" for what in ("facts", "output", "effects", "why", "timeline")
     }
+    reads |= {f"/v1/{what}" for what in ("workers", "leaders", "queues", "effects", "usage", "projections", "journal")}
     for route, operation in _operations(spec):
         method, _, path = route.partition(" ")
         names = {parameter["name"] for parameter in operation.get("parameters", ())}

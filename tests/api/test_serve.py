@@ -303,9 +303,10 @@ def test_a_full_disk_grants_and_acknowledges_nothing_more_and_loses_nothing(serv
     acknowledged: list[str] = []
     with full.ready() as http:
         http.put("/v1/workers/w1", json={"slots": 10})
-        while (answer := http.post("/v1/runs", json={"payload": "x" * 100_000})).status_code == 201:
-            acknowledged.append(answer.json()["run_id"])
-            assert len(acknowledged) < 100, "the disk never became full"
+        for payload in ("x" * 100_000, "x"):  # the small ones leave no room for a claim either
+            while (answer := http.post("/v1/runs", json={"payload": payload})).status_code == 201:
+                acknowledged.append(answer.json()["run_id"])
+                assert len(acknowledged) < 200, "the disk never became full"
         claim = http.post("/v1/claims", json={"worker_id": "w1"})
         shown = http.get(f"/v1/runs/{acknowledged[0]}")
         health = http.get("/healthz").json()

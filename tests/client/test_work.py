@@ -51,6 +51,12 @@ def test_exit_code_0_succeeds_with_the_result_that_the_command_wrote(client: Cli
     assert "hello\n" == text_of(client, run.run_id)
 
 
+def test_a_result_that_is_no_json_is_kept_as_text_and_the_run_succeeds(client: Client, submit: Submit) -> None:
+    run = client.wait(shell(submit, "echo 'done: 7 files' > $JACKLINE_RESULT"), 20)
+
+    assert ("succeeded", "result_not_json", "done: 7 files\n") == (run.state, run.result["code"], run.result["text"])
+
+
 def test_an_exit_code_fails_the_run_once_its_attempts_are_spent(client: Client, submit: Submit) -> None:
     run = client.wait(shell(submit, "exit 7"), 20)
 

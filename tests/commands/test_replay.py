@@ -259,6 +259,7 @@ async def brought_to_rest(world: World) -> None:
 @settings(max_examples=40)
 @given(seed=st.integers(min_value=0, max_value=2**32), jumps=st.booleans())
 @example(seed=10463, jumps=False)
+@example(seed=3703, jumps=False)  # a settlement by absence failed, and its second try waited for a younger run's grace
 @pytest.mark.origin("H10", "D59", "D61", "D38")
 def test_after_any_history_a_replay_agrees_and_at_rest_nothing_is_left(seed: int, *, jumps: bool) -> None:
     loop = VirtualLoop()

@@ -87,9 +87,11 @@ def started(kind: str, place: Path) -> Journal:
     return journal
 
 
-def stored(stream: str, version: int, amount: int = 1, *, correlation: str | None = "c") -> tuple[Any, ...]:
+def stored(
+    stream: str, version: int, amount: int = 1, *, correlation: str | None = "c", command_id: str | None = None
+) -> tuple[Any, ...]:
     """A deposit as it goes into a batch."""
-    meta = Meta(f"{stream}@{version}", NOON, correlation_id=correlation)
+    meta = Meta(f"{stream}@{version}", NOON, correlation_id=correlation, command_id=command_id)
     state = CODEC.encode(meta, Deposited(amount=amount))
     return stream, version, "account.deposited.v1", state, correlation
 

@@ -8,17 +8,59 @@ from eventsourcing.persistence import Notification, StoredEvent
 
 from domain.values import NULL, Fact, Json, of_json
 from journal.errors import UndecodableFact, UnknownTopic
-from journal.mapper import Codec, FactMapper, Meta, Recorded
+from journal.mapper import Codec, FactMapper, Meta, Recorded, encode_named
 from journal.topics import Topics, aggregate_of, prefix_of
 from tests.journal.accounts import CODEC, NOON, AccountOpened, Deposited
 
 FULL = Meta("f", NOON, "cause", "run", "command", "leader:ada", "acme", "00-trace")
 
 
-def test_one_object_holds_the_fact_and_its_metadata_and_leaves_out_what_is_absent() -> None:
-    state = CODEC.encode(Meta("f", NOON), AccountOpened(owner="ada"))
+def test_one_array_holds_the_metadata_by_place_and_the_fact() -> None:
+    state = CODEC.encode(Meta("f", NOON, tenant="acme"), AccountOpened(owner="ada"))
 
-    assert b'{"meta":{"fact_id":"f","recorded_at":"2026-01-01T12:00:00Z"},"data":{"owner":"ada"}}' == state
+    assert b'[["f","2026-01-01T12:00:00Z",null,null,null,null,"acme",null],{"owner":"ada"}]' == state
+
+
+def test_what_schema_1_stored_is_read_as_the_same() -> None:
+    state = (
+        b'{"meta":{"fact_id":"f","recorded_at":"2026-01-01T12:00:00Z","correlation_id":"c","tenant":"acme"},'
+        b'"data":{"owner":"ada"}}'
+    )
+
+    envelope = CODEC.decode("account.opened.v1", state)
+
+    assert Meta("f", NOON, correlation_id="c", tenant="acme") == envelope.meta
+    assert AccountOpened(owner="ada") == envelope.data
+    assert state == encode_named(envelope.meta, envelope.data)
+
+
+@pytest.mark.parametrize("stream", ["run-r1", "lease-r1", "effects-r1"])
+def test_a_run_that_the_stream_is_named_after_is_not_stored_again(stream: str) -> None:
+    meta = Meta("f", NOON, correlation_id="r1")
+
+    state = CODEC.encode(meta, AccountOpened(owner="ada"), stream)
+
+    assert b"r1" not in state
+    assert meta == CODEC.decode("account.opened.v1", state, stream).meta
+
+
+@pytest.mark.parametrize("stream", ["run-r2", "worker-r1", "r1", "run"])
+def test_a_correlation_that_the_stream_does_not_say_is_stored(stream: str) -> None:
+    meta = Meta("f", NOON, correlation_id="r1")
+
+    state = CODEC.encode(meta, AccountOpened(owner="ada"), stream)
+
+    assert b'"r1"' in state
+    assert meta == CODEC.decode("account.opened.v1", state, stream).meta
+
+
+def test_a_fact_filed_under_its_streams_run_in_a_stream_that_has_none_cannot_be_read() -> None:
+    state = CODEC.encode(Meta("f", NOON, correlation_id="r1"), AccountOpened(owner="ada"), "run-r1")
+
+    with pytest.raises(UndecodableFact) as caught:
+        CODEC.decode("account.opened.v1", state, "worker-w1", 4)
+
+    assert "'worker-w1' is named after none" in caught.value.message
 
 
 def test_what_was_encoded_is_decoded_to_the_same() -> None:

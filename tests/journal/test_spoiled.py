@@ -126,7 +126,7 @@ def test_a_journal_of_a_later_version_is_refused_with_both_versions(place: Path)
 def test_a_journal_of_an_earlier_version_is_upgraded_in_place(place: Path) -> None:
     alter(place, "ALTER TABLE partials RENAME TO salvage", "UPDATE meta SET value = '0' WHERE key = 'schema_version'")
 
-    app = opened(place, steps={0: ["ALTER TABLE salvage RENAME TO partials"]})
+    app = opened(place, steps={0: ["ALTER TABLE salvage RENAME TO partials"], 1: []})
 
     assert app.store.partial("r") is None
     assert [("schema_version", str(SCHEMA_VERSION))] == app.store.datastore.read(
@@ -139,7 +139,7 @@ def test_an_upgrade_that_fails_leaves_the_journal_as_it_was(place: Path) -> None
     alter(place, "UPDATE meta SET value = '0' WHERE key = 'schema_version'")
 
     with pytest.raises(JournalError):
-        opened(place, steps={0: ["CREATE TABLE extra (a)", "DROP TABLE never_there"]})
+        opened(place, steps={0: ["CREATE TABLE extra (a)", "DROP TABLE never_there"], 1: []})
 
     with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
         assert [("0",)] == connection.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchall()

@@ -144,11 +144,11 @@ def test_a_command_id_takes_effect_once_and_keeps_its_first_answer(app: App) -> 
 
 
 def test_a_repeated_command_among_others_is_refused_alone(app: App) -> None:
-    append(app.store, deciding(stored("account-a", 1), command=answered("k")))
+    append(app.store, deciding(stored("account-a", 1, command_id="k"), command=answered("k")))
     pendings = [
         deciding(stored("account-b", 1)),
-        deciding(stored("account-c", 1), command=answered("k")),
-        deciding(stored("account-d", 1), command=answered("j")),
+        deciding(stored("account-c", 1, command_id="k"), command=answered("k")),
+        deciding(stored("account-d", 1, command_id="j"), command=answered("j")),
         deciding(stored("account-e", 1)),
     ]
 
@@ -221,6 +221,20 @@ def test_the_streams_of_one_correlation_are_named_in_the_order_in_which_they_beg
     assert ["b-1", "b-0"] == app.store.streams_of("r1", "b-", 10)
     assert ["b-0"] == app.store.streams_of("r1", "b-", 1)
     assert [] == app.store.streams_of("r3", "b-", 10)
+
+
+def test_facts_in_the_streams_of_a_run_are_filed_under_it_with_those_filed_elsewhere(app: App) -> None:
+    append(
+        app.store,
+        deciding(stored("run-x", 1, correlation="x"), stored("run-y", 1, correlation="y")),
+        deciding(stored("account-a", 1, correlation="x"), stored("worker-x", 1, correlation=None)),
+        deciding(stored("lease-x", 1, correlation="x"), stored("effects-x", 1, correlation="x")),
+    )
+
+    assert [1, 3, 5, 6] == [fact.position for fact in app.store.facts_of("x", 0, 10)]
+    assert [3, 5] == [fact.position for fact in app.store.facts_of("x", 1, 2)]
+    assert [6, 2, 0] == [app.store.last_position(run) for run in ("x", "y", "z")]
+    assert app.store.verify().ok
 
 
 def test_a_stream_is_read_whole_and_by_version(app: App) -> None:

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from journal.commit import Journal
 from journal.errors import DataDirUnusable
 from journal.mapper import Recorded
-from projections import runner as runners
+from projections import following
 from projections.comparing import digest, first_difference
-from projections.refolding import Refolding
-from projections.stored import runs_fold
+from projections.stored.catalogue import PROJECTIONS
 from projections.stored.database import FILE_NAME, LOCK_NAME, Tracked, create_tables, scratch, track
 from projections.stored.faults import ProjectionsUnusable, ReadModelBehind
-from projections.stored.runs_fold import NAME, TABLES, VERSION, RunsFold
+from projections.stored.known import Known, told
+from projections.stored.projection import Folding
+from projections.stored.runs_fold import NAME, VERSION
 from tests.projections.acts import ACTS, TENANT
-from tests.projections.world import BOUND_S, World, differs, expected, followed, opened
+from tests.projections.world import BOUND_S, World, differs, expected, followed, opened, refolded
 
 RUNS = ("r1", "r2", "r3")
 LIFE = ("submit", "claim", "begin an effect", "wait for input", "answer", "claim", "succeed")
@@ -48,23 +49,18 @@ async def lives(world: World, count: int) -> None:
 
 
 def folded(journal: Journal, batches: Sequence[Sequence[Recorded]], capacity: int) -> sqlite3.Connection:
-    """The model in a database of its own, folded in these batches with room for so many states."""
-    made, fold = scratch(), RunsFold(journal.store.stream, capacity)
-    create_tables(made, TABLES, "")
-    for batch in batches:
-        for recorded in batch:
-            fold.absorb(recorded)
-        runs_fold.write(made, fold.changes())
-    return made
-
-
-def refolded(journal: Journal) -> sqlite3.Connection:
-    """The model in a database of its own, as a rebuild makes it."""
-    made = scratch()
-    create_tables(made, TABLES, "")
-    refolding = Refolding(journal.store, lambda changes: runs_fold.write(made, changes))
-    refolding.advance(journal.position)
-    refolding.finish()
+    """Every model in a database of its own, folded in these batches with room for so many states."""
+    made, known = scratch(), Known(journal.store.stream, capacity + 1, capacity)
+    foldings = [Folding(projection, known) for projection in PROJECTIONS]
+    for projection in PROJECTIONS:
+        create_tables(made, projection.tables, "")
+    for facts in batches:
+        batch = told(facts)
+        known.note(batch)
+        for folding in foldings:
+            folding.absorb(batch)
+            folding.changes()(made, "")
+            assert {} == folding.aside
     return made
 
 
@@ -81,10 +77,11 @@ def test_rows_do_not_depend_on_the_batches_or_on_what_is_remembered_between_them
 
             with (
                 contextlib.closing(folded(world.journal, batches, capacity)) as live,
-                contextlib.closing(refolded(world.journal)) as again,
+                contextlib.closing(refolded(world, world.journal.position)) as again,
             ):
-                assert first_difference(live, again) is None
-                assert digest(live) == digest(again)
+                for projection in PROJECTIONS:
+                    assert first_difference(live, again, projection) is None
+                    assert digest(live, projection) == digest(again, projection)
 
     asyncio.run(body())
 
@@ -95,7 +92,7 @@ def test_every_row_is_the_document_of_the_run_by_its_streams(steps: Steps) -> No
     async def body() -> None:
         async with opened(None) as world:
             await tell(world, steps)
-            with contextlib.closing(refolded(world.journal)) as made:
+            with contextlib.closing(refolded(world, world.journal.position)) as made:
                 rows = {row[0]: row[1:] for row in made.execute("SELECT run_id, document, position FROM runs")}
 
             submitted = [run_id for run_id in RUNS if world.standing(run_id).run.version]
@@ -135,14 +132,14 @@ async def test_a_deleted_file_comes_back_with_the_same_bytes(tmp_path: Path) -> 
         async with followed(world, tmp_path, batch=7) as runner:
             await runner.caught_up(BOUND_S)
             with runner.database.reading() as connection:
-                before = digest(connection)
+                before = [digest(connection, projection) for projection in PROJECTIONS]
         for file in tmp_path.glob("projections*"):
             file.unlink()
 
         async with followed(world, tmp_path) as runner:
             await runner.caught_up(BOUND_S)
             with runner.database.reading() as connection:
-                assert before == digest(connection)
+                assert before == [digest(connection, projection) for projection in PROJECTIONS]
 
 
 async def test_rows_of_another_version_of_the_fold_are_made_again_at_the_start(tmp_path: Path) -> None:
@@ -179,7 +176,7 @@ async def test_rows_of_another_journal_are_made_again_at_the_start(tmp_path: Pat
 
 
 async def test_an_empty_model_far_behind_is_rebuilt_in_bulk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runners, "REBUILD_FROM", 50)
+    monkeypatch.setattr(following, "REBUILD_FROM", 50)
     async with opened(tmp_path) as world:
         await lives(world, 10)
         async with followed(world, tmp_path) as runner:
@@ -188,8 +185,8 @@ async def test_an_empty_model_far_behind_is_rebuilt_in_bulk(tmp_path: Path, monk
             await runner.caught_up(BOUND_S)
 
             with runner.database.reading() as connection:
-                build = connection.execute("SELECT build FROM tracking").fetchone()[0]
-            assert 2 == build
+                builds = [row[0] for row in connection.execute("SELECT build FROM tracking")]
+            assert all(build > len(PROJECTIONS) for build in builds)
             assert differs(world, runner) is None
 
 
@@ -274,18 +271,20 @@ async def test_a_batch_that_fails_is_counted_kept_in_health_and_tried_again_unti
         await world.act("r1", "submit")
         await runner.caught_up(BOUND_S)
         with runner.database.writing() as connection:
-            connection.execute("ALTER TABLE runs RENAME TO elsewhere")
+            connection.execute("ALTER TABLE runs RENAME COLUMN document TO elsewhere")
         await world.act("r1", "claim")
         with pytest.raises(ReadModelBehind):
             await runner.caught_up(0.3)
         failing = runner.health()
         with runner.database.writing() as connection:
-            connection.execute("ALTER TABLE elsewhere RENAME TO runs")
+            connection.execute("ALTER TABLE runs RENAME COLUMN elsewhere TO document")
         await runner.caught_up(BOUND_S)
 
         assert failing["errors"] >= 1
         assert (True, 1, 2) == (failing["failing"], failing["position"], failing["lag"])
-        assert "no such table: runs" in failing["first_error"]
+        assert "runs after position 1" in failing["first_error"]
+        assert "no such column: document" in failing["first_error"]
+        assert [3] == [*{one["position"] for name, one in failing["projections"].items() if name != "runs"}]
         mended = runner.health()
         assert (False, 0, failing["first_error"]) == (mended["failing"], mended["lag"], mended["first_error"])
         runner.acknowledge()

@@ -19,7 +19,9 @@ from domain.submission import Policy
 from domain.values import Json
 from projections.runner import Runner
 from projections.stored import listing as lists
-from projections.stored.listing import LIMIT_MAX, SEARCH_MAX_CHARS, SORTS, TAGS_MAX, Listing
+from projections.stored import runs
+from projections.stored.cursors import LIMIT_MAX
+from projections.stored.listing import SEARCH_MAX_CHARS, SORTS, TAGS_MAX, Listing
 from tests.projections.acts import NOON, TENANT, claim, close, submit
 from tests.projections.world import BOUND_S, World, expected, followed, opened
 
@@ -191,7 +193,7 @@ async def test_every_order_is_total_so_that_pages_of_one_are_the_whole_list(tmp_
 
 
 async def test_a_page_ends_early_when_its_documents_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "PAGE_BYTES", 1)
+    monkeypatch.setattr(runs, "PAGE_BYTES", 1)
     async with listing(tmp_path) as (world, runner):
         await zoo(world)
         await runner.caught_up(BOUND_S)

@@ -13,9 +13,11 @@ import msgspec
 import pytest
 
 from journal.errors import DataDirUnusable
-from projections.rebuild import NAMES, list_all, rebuild, rebuild_into, verify
-from projections.stored.database import FILE_NAME, NEXT, Database, tracked
-from projections.stored.faults import ProjectionsBusy, ProjectionsUnusable
+from projections.proving import list_all, verify
+from projections.rebuild import Rebuild, rebuild
+from projections.stored.catalogue import NAMES, PROJECTIONS
+from projections.stored.database import FILE_NAME, Database, tracked
+from projections.stored.faults import ProjectionsBusy, ProjectionUnknown
 from projections.stored.runs_fold import NAME
 from tests.projections.test_following import lives
 from tests.projections.world import BOUND_S, differs, followed, opened
@@ -75,7 +77,7 @@ async def test_a_rebuild_while_a_service_follows_takes_over_and_the_service_goes
         await lives(world, 30)
         async with followed(world, tmp_path, batch=50) as runner:
             rebuilding = asyncio.gather(asyncio.to_thread(rebuild, tmp_path), lives(world, 60))
-            (shown,), _ = await rebuilding
+            done, _ = await rebuilding
             await lives(world, 70)
             await runner.caught_up(BOUND_S)
 
@@ -83,8 +85,8 @@ async def test_a_rebuild_while_a_service_follows_takes_over_and_the_service_goes
             with runner.database.reading() as connection:
                 at = tracked(connection, NAME)
             assert at is not None
-            assert 2 == at.build
-            assert at.position >= shown.position
+            assert at.build == done[NAME].build
+            assert at.position >= done[NAME].position
             assert 0 == runner.errors
 
 
@@ -92,12 +94,13 @@ async def test_a_service_never_sees_its_position_fall_because_of_a_rebuild(tmp_p
     async with opened(tmp_path) as world, followed(world, tmp_path, batch=5) as runner:
         await lives(world, 20)
         await runner.caught_up(BOUND_S)
-        before = runner.reached.position
+        before = runner.position
         for _ in range(3):
-            (shown,) = await asyncio.to_thread(rebuild, tmp_path)
+            done = await asyncio.to_thread(rebuild, tmp_path)
 
-            assert shown.position >= before
-            assert shown.position == shown.journal_position
+            assert {world.journal.position} == {at.position for at in done.values()}
+            assert world.journal.position >= before
+            assert runner.position >= before
 
 
 async def test_a_rebuild_without_a_service_makes_the_file_and_tells_its_progress(tmp_path: Path) -> None:
@@ -106,15 +109,16 @@ async def test_a_rebuild_without_a_service_makes_the_file_and_tells_its_progress
         await lives(world, 400)
         end = world.journal.position
 
-    (missing,) = list_all(tmp_path)
-    (shown,) = rebuild(tmp_path, [NAME], lambda *step: told.append(step))
+    missing = list_all(tmp_path)[0]
+    rebuild(tmp_path, [NAME], lambda *step: told.append(step))
+    shown = list_all(tmp_path)[0]
 
     assert ("missing", 0, 0) == (missing.state, missing.position, missing.rows)
-    assert ("current", end, 400) == (shown.state, shown.position, shown.rows)
+    assert ("current", end, 1_600) == (shown.state, shown.position, shown.rows)
     assert (NAME, end, end) == told[-1]
     assert len(told) > 1
     assert sorted(told) == told
-    assert [True] == [found.ok for found in verify(tmp_path)]
+    assert [True] == [found.ok for found in verify(tmp_path, [NAME])]
 
 
 async def test_a_model_that_has_not_read_the_last_facts_is_shown_as_behind(tmp_path: Path) -> None:
@@ -124,9 +128,9 @@ async def test_a_model_that_has_not_read_the_last_facts_is_shown_as_behind(tmp_p
             await runner.caught_up(BOUND_S)
         await lives(world, 5)
 
-        (shown,) = list_all(tmp_path)
+        shown = list_all(tmp_path)[0]
 
-    assert ("behind", 3) == (shown.state, shown.rows)
+    assert ("behind", 12) == (shown.state, shown.rows)
     assert shown.position < shown.journal_position
 
 
@@ -137,8 +141,8 @@ async def test_a_model_of_an_older_fold_is_shown_as_outdated_and_is_not_verified
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute("UPDATE tracking SET version = version - 1")
 
-    (shown,) = list_all(tmp_path)
-    (found,) = verify(tmp_path)
+    shown = list_all(tmp_path)[0]
+    found = verify(tmp_path)[0]
 
     assert "outdated" == shown.state
     assert (False, None) == (found.ok, found.digest)
@@ -152,7 +156,7 @@ async def test_a_model_of_an_older_fold_is_shown_as_outdated_and_is_not_verified
         ("UPDATE runs_payloads SET payload = x'31' WHERE run_id = 'run2'", "runs", "run2", "payload"),
         ("DELETE FROM runs WHERE run_id = 'run0'", "runs", "run0", None),
         ("INSERT INTO runs SELECT 'run00', tenant, state, queue, name, leader_id, owner, priority, submitted_at, "
-         "due_at, settled_at, fence, search, position, document FROM runs WHERE run_id = 'run0'",
+         "due_at, settled_at, fence, search, since, position, document FROM runs WHERE run_id = 'run0'",
          "runs", "run00", None),
         ("DELETE FROM runs_tags WHERE run_id = 'run1'", "runs_tags", "default", "run_id"),
     ],
@@ -166,7 +170,7 @@ async def test_verifying_names_the_first_row_that_differs(
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute(damage)
 
-    (found,) = verify(tmp_path)
+    found = verify(tmp_path, [NAME])[0]
 
     assert not found.ok
     assert found.difference is not None
@@ -192,7 +196,8 @@ async def test_what_is_shown_and_found_is_ready_for_programs(tmp_path: Path) -> 
     async with opened(tmp_path) as world:
         await lives(world, 1)
 
-    shown = msgspec.to_builtins(rebuild(tmp_path))
+    rebuild(tmp_path)
+    shown = msgspec.to_builtins(list_all(tmp_path))
     found = msgspec.to_builtins(verify(tmp_path))
 
     assert [*NAMES] == [one["name"] for one in shown] == [one["name"] for one in found]
@@ -214,19 +219,22 @@ async def test_an_interrupted_rebuild_leaves_the_live_model_as_it_was(tmp_path: 
         async with followed(world, tmp_path) as runner:
             await runner.caught_up(BOUND_S)
             with pytest.raises(KeyboardInterrupt):
-                rebuild_into(runner.database, world.journal.store, interrupt)
+                Rebuild(runner.database, world.journal.store, PROJECTIONS).run(interrupt)
 
             assert differs(world, runner) is None
-            with runner.database.reading() as connection:
-                tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
-            assert [] == [table for table in tables if table.endswith(NEXT)]
-            (shown,) = rebuild(tmp_path)
-            assert "current" == shown.state
+            assert {"current"} == {one.state for one in list_all(tmp_path)}
+            rebuild(tmp_path)
+            await runner.caught_up(BOUND_S)
+            assert {(True, None)} == {(one.ok, one.problem) for one in verify(tmp_path)}
 
 
 async def test_a_name_that_is_no_read_model_is_refused_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(ProjectionsUnusable, match="only runs"):
-        rebuild(tmp_path, ["walks"])
+    async with opened(tmp_path) as world:
+        await lives(world, 1)
+    for ask in (rebuild, verify):
+        with pytest.raises(ProjectionUnknown, match="there are: runs, timeline, ") as refused:
+            ask(tmp_path, ["walks"])
+        assert ("projection_unknown", "walks") == (refused.value.code, refused.value.fields()["name"])
 
 
 def test_without_a_journal_there_is_nothing_to_rebuild_from(tmp_path: Path) -> None:
@@ -248,8 +256,7 @@ async def test_a_follower_killed_at_any_point_leaves_rows_that_are_right_for_the
             follower.send_signal(signal.SIGKILL)
             follower.wait()
 
-        (found,) = verify(data_dir)
-        assert (True, None) == (found.ok, found.problem)
+        assert {(True, None)} == {(found.ok, found.problem) for found in verify(data_dir)}
         async with opened(data_dir) as world, followed(world, data_dir) as runner:
             await runner.caught_up(BOUND_S)
             assert differs(world, runner) is None

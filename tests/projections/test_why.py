@@ -247,7 +247,8 @@ def test_the_answer_is_ready_for_the_wire_and_does_not_depend_on_the_order_of_th
     backwards = msgspec.json.encode(why(story.standing, story.facts[::-1], case))
 
     assert forwards == backwards
-    assert {"state", "because", "evidence", "fence", "clocks", "next"} == set(json.loads(forwards))
+    contract = {"state", "because", "evidence", "fence", "clocks", "next"}
+    assert contract | {"waiting_for", "queue", "refused"} == set(json.loads(forwards))
 
 
 def test_the_evidence_of_an_expiry_is_what_its_fact_carried() -> None:
@@ -291,8 +292,9 @@ def test_every_clock_of_every_state_has_both_instants() -> None:
 def test_what_blocks_a_run_that_is_due_is_said_in_the_words_of_whoever_knows() -> None:
     story = told()
 
-    blocked = Blocked("queue 'default' has reached its limit of 1 lease", "that lease ends")
-    coming = answered(story, Case(now=story.now, blocked=blocked))["next"]
+    asked = Blocked("nobody_asks", "nobody asks", "somebody asks", {})
+    blocked = Blocked("queue_full", "queue 'default' has reached its limit of 1 lease", "that lease ends", {})
+    coming = answered(story, Case(now=story.now, blocked=(asked, blocked)))["next"]
 
     assert coming == (
         "it is due and is not granted yet, because queue 'default' has reached its limit of 1 lease; that changes "

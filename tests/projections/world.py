@@ -2,7 +2,8 @@
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from domain.decider import Draft
@@ -13,10 +14,11 @@ from journal.commit import Context, Decision, Entry, Journal
 from journal.opening import open_journal
 from projections.comparing import first_difference
 from projections.document import document
-from projections.refolding import Refolding
+from projections.refolding import Refolding, Start
 from projections.runner import Runner
-from projections.stored import runs_fold
+from projections.stored.catalogue import NAMES, PROJECTIONS
 from projections.stored.database import create_tables, scratch
+from projections.stored.projection import Projection
 from tests.projections.acts import ACTS, NOON, TENANT, Act, Marks
 
 BOUND_S = 20.0
@@ -95,14 +97,27 @@ async def followed(world: World, data_dir: Path, batch: int = 1_000) -> AsyncIte
         await runner.stop()
 
 
+def refolded(world: World, upto: int, projections: Sequence[Projection] = PROJECTIONS) -> sqlite3.Connection:
+    """Every read model in a database of its own, as a rebuild makes them."""
+    made = scratch()
+    for projection in projections:
+        create_tables(made, projection.tables, "")
+    refolding = Refolding(world.journal.store, [Start(projection) for projection in projections])
+    refolding.finish(upto)
+    for _, write in refolding.changes():
+        write(made, "")
+    return made
+
+
 def differs(world: World, runner: Runner) -> object:
-    """The first row in which the stored model differs from one that is folded anew from the journal; None when none."""
-    with runner.database.reading() as live, contextlib.closing(scratch()) as again:
-        create_tables(again, runs_fold.TABLES, "")
-        refolding = Refolding(world.journal.store, lambda changes: runs_fold.write(again, changes))
-        refolding.advance(runner.reached.position)
-        refolding.finish()
-        return first_difference(live, again)
+    """The first row in which a stored model differs from one that is folded anew from the journal; None when none."""
+    found = []
+    with runner.database.reading() as live:
+        for name, model in runner.models.items():
+            projection = PROJECTIONS[NAMES.index(name)]
+            with contextlib.closing(refolded(world, model.position, [projection])) as again:
+                found.append(first_difference(live, again, projection))
+    return next((difference for difference in found if difference is not None), None)
 
 
 def expected(world: World, run_id: str) -> dict[str, object]:

@@ -6,6 +6,7 @@ from typing import Self
 
 from jackline._async.holding import AsyncHolding
 from jackline._async.leading import AsyncLeading
+from jackline._async.lists import AsyncLists
 from jackline._async.operating import AsyncOperating
 from jackline._async.transport import AsyncTransport
 from jackline._async.turning import AsyncTurning
@@ -18,7 +19,7 @@ from jackline.retrying import Retry
 RETRY = Retry()
 
 
-class AsyncClient(AsyncLeading, AsyncHolding, AsyncTurning, AsyncWorking, AsyncOperating):
+class AsyncClient(AsyncLeading, AsyncHolding, AsyncTurning, AsyncWorking, AsyncLists, AsyncOperating):
     """A client of one service; use it as a context manager, or close it.
 
     Without `url` and `key` it looks where the service leaves them: see `jackline.address`.

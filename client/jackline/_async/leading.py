@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from jackline._async.leader import AsyncLeader
+from jackline._async.lists import every_item
 from jackline._async.runs import AsyncRuns, run_path
 from jackline._async.transport import Ask
 from jackline.decode import decode, decode_list
@@ -17,9 +18,10 @@ class AsyncLeading(AsyncRuns):
         """The leader of that id, present while it is used as a context manager."""
         return AsyncLeader(self, leader_id)
 
-    async def leaders(self) -> list[LeaderInfo]:
-        """The leaders that are connected or have open runs."""
-        return decode_list(LeaderInfo, (await self.transport.ask(Ask("GET", "/v1/leaders"))).body["items"])
+    async def leaders(self, state: str | None = None) -> list[LeaderInfo]:
+        """The leaders that are connected or have open runs, or all in a state."""
+        found = [item async for item in every_item(self.transport, "/v1/leaders", {"state": state})]
+        return decode_list(LeaderInfo, found)
 
     async def show_leader(self, leader_id: str) -> LeaderInfo:
         """How a leader is present, and how many open runs it has."""

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from jackline._async.lists import every_item
 from jackline._async.transport import Ask, AsyncTransport
 from jackline.decode import decode, decode_list
 from jackline.errors import Unknown
@@ -21,8 +22,8 @@ class AsyncOperating:
         return (await self.transport.ask(Ask("GET", path))).body
 
     async def queues(self) -> list[dict[str, Any]]:
-        """Every queue with its limits and what is in it."""
-        return list((await self._get("/v1/queues"))["items"])
+        """Every queue with its limits, what waits in it and since when, and how fast runs come and go."""
+        return [item async for item in every_item(self.transport, "/v1/queues", {})]
 
     async def queue(self, queue: str) -> dict[str, Any]:
         """One queue; one that nobody has used yet has the default limits and nothing in it."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any, Unpack
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from jackline.decode import decode, decode_list
 from jackline.errors import Garbled
 from jackline.models import (
     SETTLED_TOPIC,
+    At,
     Chunk,
     Effect,
     Fact,
@@ -25,7 +27,7 @@ from jackline.models import (
     Submitted,
     Why,
 )
-from jackline.retrying import Retry
+from jackline.retrying import Retry, Trouble
 
 FOLLOW = Retry(patience_s=60.0)
 WAIT_STEP_S = 30.0  # the longest that one call waits for a settlement; the service bounds it at 60
@@ -55,9 +57,10 @@ class AsyncRuns:
         reply = await self.transport.ask(Ask("POST", "/v1/runs/batch", {"runs": list(runs)}))
         return decode_list(Submitted, reply.body.get("runs"))
 
-    async def run(self, run_id: str, *, min_position: int | None = None) -> Run:
-        """The run as it is now."""
-        reply = await self.transport.ask(Ask("GET", run_path(run_id), params={"min_position": min_position}))
+    async def run(self, run_id: str, *, min_position: int | None = None, at: At | None = None) -> Run:
+        """The run as it is now, or as it was at a position or an instant."""
+        params = {"min_position": min_position, "at": place(at)}
+        reply = await self.transport.ask(Ask("GET", run_path(run_id), params=params))
         return decode(Run, reply.body)
 
     async def wait(self, run_id: str, timeout_s: float | None = None) -> Run:
@@ -73,8 +76,9 @@ class AsyncRuns:
                 return run
 
     async def runs(self, **narrow: Unpack[RunFilter]) -> Page:
-        """One page of runs; go on with `cursor=page.next_cursor`."""
-        reply = await self.transport.ask(Ask("GET", "/v1/runs", params=dict(narrow)))
+        """One page of runs, as they are or, with `at`, as they were; go on with `cursor=page.next_cursor`."""
+        params = {**narrow, "at": place(narrow.get("at"))}
+        reply = await self.transport.ask(Ask("GET", "/v1/runs", params=params))
         return decode(Page, reply.body)
 
     async def every_run(self, **narrow: Unpack[RunFilter]) -> AsyncIterator[Run]:
@@ -103,20 +107,33 @@ class AsyncRuns:
             after = page.next_after
 
     async def follow(
-        self, run_id: str, *, after: int | None = None, until_settled: bool = True, retry: Retry = FOLLOW
+        self,
+        run_id: str,
+        *,
+        after: int | None = None,
+        until_settled: bool = True,
+        retry: Retry = FOLLOW,
+        on_trouble: Trouble | None = None,
     ) -> AsyncIterator[Fact]:
-        """Facts of a run as they happen, each once, across reconnects; ends at the settlement unless told otherwise."""
+        """Facts of a run as they happen, each once, across reconnects; ends at the settlement unless told otherwise.
+
+        `on_trouble` is told, once each time, when nobody answers any more and it is tried again.
+        """
         last_id = None if after is None else str(after)
         stream = AsyncEventStream(self.transport, run_path(run_id, "facts"), {}, last_id)
+        stream.on_trouble = on_trouble
         async for frame in stream.frames(retry, endless=True):
             fact = decode(Fact, json_of(frame.data))
             yield fact
             if until_settled and settles(fact):
                 return
 
-    async def output(self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW) -> AsyncIterator[Chunk]:
-        """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`."""
+    async def output(
+        self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW, on_trouble: Trouble | None = None
+    ) -> AsyncIterator[Chunk]:
+        """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`, `on_trouble` as above."""
         stream = AsyncEventStream(self.transport, run_path(run_id, "output"), {}, after)
+        stream.on_trouble = on_trouble
         while True:
             async for frame in stream.frames(retry, endless=False):
                 if frame.name == "output":
@@ -142,9 +159,10 @@ class AsyncRuns:
                 return
             after = page.next_after
 
-    async def why(self, run_id: str) -> Why:
-        """Why the run is in its state, with the facts that led there."""
-        return decode(Why, (await self.transport.ask(Ask("GET", run_path(run_id, "why")))).body)
+    async def why(self, run_id: str, *, at: At | None = None) -> Why:
+        """Why the run is, or was at a position or an instant, in its state, with the facts that led there."""
+        ask = Ask("GET", run_path(run_id, "why"), params={"at": place(at)})
+        return decode(Why, (await self.transport.ask(ask)).body)
 
     async def effects(self, run_id: str) -> list[Effect]:
         """The run's effect ledger."""
@@ -174,6 +192,11 @@ class AsyncRuns:
     async def retry(self, run_id: str) -> Submitted:
         """The receipt of a new run with the same payload, linked to this one."""
         return decode(Submitted, (await self.transport.ask(Ask("POST", run_path(run_id, "retry"), {}))).body)
+
+
+def place(at: At | None) -> str | int | None:
+    """A place in the journal as it is asked for."""
+    return at.isoformat() if isinstance(at, datetime) else at
 
 
 def json_of(text: str) -> Any:

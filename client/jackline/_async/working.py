@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from jackline._async.lists import every_item
 from jackline._async.runs import run_path
 from jackline._async.transport import Ask, AsyncTransport
 from jackline.decode import decode, decode_list
@@ -49,10 +50,9 @@ class AsyncWorking:
         """End a worker's quarantine."""
         await self.transport.ask(Ask("POST", worker_path(worker_id, "release"), {}))
 
-    async def workers(self) -> list[WorkerInfo]:
-        """Every worker that the service knows."""
-        reply = await self.transport.ask(Ask("GET", "/v1/workers"))
-        return [worker_info(item) for item in reply.body["items"]]
+    async def workers(self, state: str | None = None) -> list[WorkerInfo]:
+        """Every worker that is registered, or every one in a state: `left` and `gone` are those that were."""
+        return [worker_info(item) async for item in every_item(self.transport, "/v1/workers", {"state": state})]
 
     async def claim(
         self, worker_id: str, queues: Sequence[str], *, limit: int = 1, wait_s: float = 0.0, key: str | None = None

@@ -6,6 +6,7 @@ from typing import Self
 
 from jackline._sync.holding import Holding
 from jackline._sync.leading import Leading
+from jackline._sync.lists import Lists
 from jackline._sync.operating import Operating
 from jackline._sync.transport import Transport
 from jackline._sync.turning import Turning
@@ -18,7 +19,7 @@ from jackline.retrying import Retry
 RETRY = Retry()
 
 
-class Client(Leading, Holding, Turning, Working, Operating):
+class Client(Leading, Holding, Turning, Working, Lists, Operating):
     """A client of one service; use it as a context manager, or close it.
 
     Without `url` and `key` it looks where the service leaves them: see `jackline.address`.

@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from jackline._sync.leader import Leader
+from jackline._sync.lists import every_item
 from jackline._sync.runs import Runs, run_path
 from jackline._sync.transport import Ask
 from jackline.decode import decode, decode_list
@@ -17,9 +18,10 @@ class Leading(Runs):
         """The leader of that id, present while it is used as a context manager."""
         return Leader(self, leader_id)
 
-    def leaders(self) -> list[LeaderInfo]:
-        """The leaders that are connected or have open runs."""
-        return decode_list(LeaderInfo, (self.transport.ask(Ask("GET", "/v1/leaders"))).body["items"])
+    def leaders(self, state: str | None = None) -> list[LeaderInfo]:
+        """The leaders that are connected or have open runs, or all in a state."""
+        found = [item for item in every_item(self.transport, "/v1/leaders", {"state": state})]
+        return decode_list(LeaderInfo, found)
 
     def show_leader(self, leader_id: str) -> LeaderInfo:
         """How a leader is present, and how many open runs it has."""

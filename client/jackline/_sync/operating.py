@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from jackline._sync.lists import every_item
 from jackline._sync.transport import Ask, Transport
 from jackline.decode import decode, decode_list
 from jackline.errors import Unknown
@@ -21,8 +22,8 @@ class Operating:
         return (self.transport.ask(Ask("GET", path))).body
 
     def queues(self) -> list[dict[str, Any]]:
-        """Every queue with its limits and what is in it."""
-        return list((self._get("/v1/queues"))["items"])
+        """Every queue with its limits, what waits in it and since when, and how fast runs come and go."""
+        return [item for item in every_item(self.transport, "/v1/queues", {})]
 
     def queue(self, queue: str) -> dict[str, Any]:
         """One queue; one that nobody has used yet has the default limits and nothing in it."""

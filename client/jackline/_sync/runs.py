@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, Unpack
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from jackline.decode import decode, decode_list
 from jackline.errors import Garbled
 from jackline.models import (
     SETTLED_TOPIC,
+    At,
     Chunk,
     Effect,
     Fact,
@@ -25,7 +27,7 @@ from jackline.models import (
     Submitted,
     Why,
 )
-from jackline.retrying import Retry
+from jackline.retrying import Retry, Trouble
 
 FOLLOW = Retry(patience_s=60.0)
 WAIT_STEP_S = 30.0  # the longest that one call waits for a settlement; the service bounds it at 60
@@ -55,9 +57,10 @@ class Runs:
         reply = self.transport.ask(Ask("POST", "/v1/runs/batch", {"runs": list(runs)}))
         return decode_list(Submitted, reply.body.get("runs"))
 
-    def run(self, run_id: str, *, min_position: int | None = None) -> Run:
-        """The run as it is now."""
-        reply = self.transport.ask(Ask("GET", run_path(run_id), params={"min_position": min_position}))
+    def run(self, run_id: str, *, min_position: int | None = None, at: At | None = None) -> Run:
+        """The run as it is now, or as it was at a position or an instant."""
+        params = {"min_position": min_position, "at": place(at)}
+        reply = self.transport.ask(Ask("GET", run_path(run_id), params=params))
         return decode(Run, reply.body)
 
     def wait(self, run_id: str, timeout_s: float | None = None) -> Run:
@@ -73,8 +76,9 @@ class Runs:
                 return run
 
     def runs(self, **narrow: Unpack[RunFilter]) -> Page:
-        """One page of runs; go on with `cursor=page.next_cursor`."""
-        reply = self.transport.ask(Ask("GET", "/v1/runs", params=dict(narrow)))
+        """One page of runs, as they are or, with `at`, as they were; go on with `cursor=page.next_cursor`."""
+        params = {**narrow, "at": place(narrow.get("at"))}
+        reply = self.transport.ask(Ask("GET", "/v1/runs", params=params))
         return decode(Page, reply.body)
 
     def every_run(self, **narrow: Unpack[RunFilter]) -> Iterator[Run]:
@@ -101,20 +105,33 @@ class Runs:
             after = page.next_after
 
     def follow(
-        self, run_id: str, *, after: int | None = None, until_settled: bool = True, retry: Retry = FOLLOW
+        self,
+        run_id: str,
+        *,
+        after: int | None = None,
+        until_settled: bool = True,
+        retry: Retry = FOLLOW,
+        on_trouble: Trouble | None = None,
     ) -> Iterator[Fact]:
-        """Facts of a run as they happen, each once, across reconnects; ends at the settlement unless told otherwise."""
+        """Facts of a run as they happen, each once, across reconnects; ends at the settlement unless told otherwise.
+
+        `on_trouble` is told, once each time, when nobody answers any more and it is tried again.
+        """
         last_id = None if after is None else str(after)
         stream = EventStream(self.transport, run_path(run_id, "facts"), {}, last_id)
+        stream.on_trouble = on_trouble
         for frame in stream.frames(retry, endless=True):
             fact = decode(Fact, json_of(frame.data))
             yield fact
             if until_settled and settles(fact):
                 return
 
-    def output(self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW) -> Iterator[Chunk]:
-        """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`."""
+    def output(
+        self, run_id: str, *, after: str | None = None, retry: Retry = FOLLOW, on_trouble: Trouble | None = None
+    ) -> Iterator[Chunk]:
+        """The run's output, old and new, until it has settled; `after` is `<fence>.<seq>`, `on_trouble` as above."""
         stream = EventStream(self.transport, run_path(run_id, "output"), {}, after)
+        stream.on_trouble = on_trouble
         while True:
             for frame in stream.frames(retry, endless=False):
                 if frame.name == "output":
@@ -138,9 +155,10 @@ class Runs:
                 return
             after = page.next_after
 
-    def why(self, run_id: str) -> Why:
-        """Why the run is in its state, with the facts that led there."""
-        return decode(Why, (self.transport.ask(Ask("GET", run_path(run_id, "why")))).body)
+    def why(self, run_id: str, *, at: At | None = None) -> Why:
+        """Why the run is, or was at a position or an instant, in its state, with the facts that led there."""
+        ask = Ask("GET", run_path(run_id, "why"), params={"at": place(at)})
+        return decode(Why, (self.transport.ask(ask)).body)
 
     def effects(self, run_id: str) -> list[Effect]:
         """The run's effect ledger."""
@@ -170,6 +188,11 @@ class Runs:
     def retry(self, run_id: str) -> Submitted:
         """The receipt of a new run with the same payload, linked to this one."""
         return decode(Submitted, (self.transport.ask(Ask("POST", run_path(run_id, "retry"), {}))).body)
+
+
+def place(at: At | None) -> str | int | None:
+    """A place in the journal as it is asked for."""
+    return at.isoformat() if isinstance(at, datetime) else at
 
 
 def json_of(text: str) -> Any:

@@ -13,7 +13,7 @@ from jackline import wire
 from jackline._sync.pause import pause
 from jackline._sync.transport import Transport
 from jackline.errors import Problem, Unknown
-from jackline.retrying import Patience, Retry
+from jackline.retrying import Patience, Retry, Trouble
 from jackline.sse import Event, EventParser
 
 
@@ -25,6 +25,8 @@ class EventStream:
         self._path = path
         self._params = params
         self._parser = EventParser(last_id)
+        self.on_trouble: Trouble | None = None
+        """Told when the stream broke and is opened again, once until something was heard from it."""
 
     @property
     def last_id(self) -> str | None:
@@ -33,13 +35,13 @@ class EventStream:
 
     def frames(self, retry: Retry, *, endless: bool) -> Iterator[Event]:
         """Every event; with `endless`, an orderly end is followed by another connection."""
-        patience = Patience.start(retry, self._transport.clock)
+        patience, told = Patience.start(retry, self._transport.clock), False
         while True:
             wait_s = retry.first_s
             try:
                 with self._transport.lines(self._path, self._params, self._parser.last_id) as lines:
                     for line in lines:
-                        patience = Patience.start(retry, self._transport.clock)
+                        patience, told = Patience.start(retry, self._transport.clock), False
                         event = self._parser.feed(line)
                         if event is not None:
                             yield event
@@ -52,5 +54,8 @@ class EventStream:
                 if longer_s is None:
                     raise
                 wait_s = longer_s
+                if self.on_trouble is not None and not told:
+                    told = True
+                    self.on_trouble(error, retry.patience_s)
             self._parser.cut()
             pause(self._transport.clock.jitter(wait_s))

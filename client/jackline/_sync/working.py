@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from jackline._sync.lists import every_item
 from jackline._sync.runs import run_path
 from jackline._sync.transport import Ask, Transport
 from jackline.decode import decode, decode_list
@@ -47,10 +48,9 @@ class Working:
         """End a worker's quarantine."""
         self.transport.ask(Ask("POST", worker_path(worker_id, "release"), {}))
 
-    def workers(self) -> list[WorkerInfo]:
-        """Every worker that the service knows."""
-        reply = self.transport.ask(Ask("GET", "/v1/workers"))
-        return [worker_info(item) for item in reply.body["items"]]
+    def workers(self, state: str | None = None) -> list[WorkerInfo]:
+        """Every worker that is registered, or every one in a state: `left` and `gone` are those that were."""
+        return [worker_info(item) for item in every_item(self.transport, "/v1/workers", {"state": state})]
 
     def claim(
         self, worker_id: str, queues: Sequence[str], *, limit: int = 1, wait_s: float = 0.0, key: str | None = None

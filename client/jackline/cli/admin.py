@@ -1,19 +1,21 @@
 """`queues`, `keys`: looking after a service."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from jackline.cli import show
 from jackline.cli.exits import USAGE, Fault
-from jackline.cli.place import Place, verb
+from jackline.cli.place import Place, callback, verb
 
 PANEL = "Looking after it"
+RATES_OVER_S = 300
 
 
 def join(app: typer.Typer) -> None:
     """Add these verbs."""
-    queues = typer.Typer(no_args_is_help=True, help="List queues, or set one's limits.")
+    queues = typer.Typer(help="List queues, or set one's limits.")
+    callback(queues, invoke_without_command=True)(queues_alone)
     verb(queues, "", "list")(queues_list)
     verb(queues, "", "set")(queues_set)
     app.add_typer(queues, name="queues", rich_help_panel=PANEL)
@@ -24,15 +26,41 @@ def join(app: typer.Typer) -> None:
     app.add_typer(keys, name="keys", rich_help_panel=PANEL)
 
 
+def queues_alone(place: Place, context: typer.Context) -> None:
+    """List queues, or set one's limits."""
+    if context.invoked_subcommand is None:
+        queues_list(place)
+
+
 def queues_list(place: Place) -> None:
-    """List queues with their limits and what is in them."""
+    """List queues: what waits in each and since when, its limits, and how fast runs come and go."""
     with place.client() as client:
         found = client.queues()
     if place.json:
         show.print_json(found)
         return
-    columns = list(dict.fromkeys(["queue", *(name for one in found for name in one)]))
-    show.table(columns, ([show.brief(one.get(name)) for name in columns] for one in found))
+    columns = ("queue", "queued", "due", "oldest waits", "leases", "limit", "per key", "in/min", "out/min")
+    show.table(columns, (_queue_row(one) for one in found))
+    if found:
+        show.err.print(
+            f"in and out: runs submitted and settled, over the last {RATES_OVER_S // 60} minutes", style="dim"
+        )
+
+
+def _queue_row(queue: dict[str, Any]) -> tuple[Any, ...]:
+    rate: dict[str, Any] = next((one for one in queue["rates"] if one["window_s"] == RATES_OVER_S), {})
+    waits = queue["oldest_waits_s"]
+    return (
+        queue["queue"],
+        queue["queued"],
+        queue["due"],
+        "" if waits is None else f"{waits:,.0f} s",
+        queue["leases"],
+        "none" if queue["max_leases"] is None else queue["max_leases"],
+        queue["max_per_key"],
+        f"{rate.get('submitted_per_min', 0):g}",
+        f"{rate.get('settled_per_min', 0):g}",
+    )
 
 
 def queues_set(

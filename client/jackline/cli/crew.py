@@ -4,12 +4,15 @@
 what it holds.
 """
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 
 from jackline.cli import show
 from jackline.cli.place import Place, callback, verb
+from jackline.clock import wall
+from jackline.models import WorkerInfo
 
 PANEL = "Looking after it"
 WorkerId = Annotated[str, typer.Argument(metavar="WORKER", help="The worker's id.", show_default=False)]
@@ -50,15 +53,32 @@ def workers(place: Place, context: typer.Context) -> None:
         workers_list(place)
 
 
-def workers_list(place: Place) -> None:
-    """List workers."""
+def workers_list(
+    place: Place,
+    state: Annotated[
+        str | None, typer.Option(help="Only those that are active, draining, quarantined, left or gone.")
+    ] = None,
+) -> None:
+    """List workers that are registered, or those in one state, with what came of their attempts."""
     with place.client() as client:
-        found = client.workers()
+        found = client.workers(state)
     if place.json:
         show.print_json([worker.raw for worker in found])
         return
-    rows = ((one.worker_id, one.state, f"{one.slots_used}/{one.slots}", show.brief(one.labels or "")) for one in found)
-    show.table(("worker", "state", "slots", "labels"), rows)
+    rows = (_row(one, wall()) for one in found)
+    show.table(("worker", "state", "slots", "last heard", "labels", "attempts", "ok", "failed", "lost"), rows)
+
+
+def _row(one: WorkerInfo, now: datetime) -> tuple[Any, ...]:
+    """A worker in a line; that it is active says little when it was last heard long ago, so that stands beside it."""
+    heard = show.ago(one.last_seen_at, now)
+    shown = (one.worker_id, one.state, f"{one.slots_used}/{one.slots}", heard, show.brief(one.labels or ""))
+    return (*shown, *_counts(one.raw))
+
+
+def _counts(worker: Any) -> tuple[Any, ...]:
+    counts = worker.get("counts", {})
+    return tuple(counts.get(name, "") for name in ("attempts", "succeeded", "failed", "lost"))
 
 
 def drain(place: Place, worker_id: WorkerId) -> None:

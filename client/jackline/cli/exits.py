@@ -54,6 +54,10 @@ REMEDIES: Final = {
     "run_unknown": "`jackline ls` lists the runs",
     "key_unknown": "`jackline keys list` lists the keys",
     "effect_unknown": "claim it first: `jackline effect claim KEY`",
+    "position_beyond": "give an earlier position, or leave --at out",
+    "instant_before": "give a later instant",
+    "run_not_yet": "`jackline facts RUN` shows since which position it is there",
+    "past_too_wide": "narrow the list with --queue, --tag or --search",
     "outcome_unknown": "ask again under the same idempotency key",
 }
 BY_KIND: Final[tuple[tuple[type[JacklineError], int, str], ...]] = (

@@ -17,6 +17,7 @@ from rich.text import Text
 from jackline.cli import show
 from jackline.clock import wall
 from jackline.models import Fact, Why
+from jackline.reasons import RefusedWrite
 
 ENDED_BADLY = frozenset({"failed", "lost", "aborted"})
 VALUE_WIDTH = 400  # characters of one value of a fact that are told
@@ -41,17 +42,26 @@ def why(run_id: str, answer: Why, now: datetime | None = None) -> None:
     evidence = answer.evidence if isinstance(answer.evidence, Mapping) else {}
     if told := heard(evidence, now or wall()):
         show.put(Text.assemble(("evidence  ", "bold"), ", ".join(told)))
-    _outlook(answer)
+    for one in answer.refused:
+        show.put(Text.assemble(("refused  ", "bold"), _refused(one, now or wall())))
+    _ahead(answer)
+    show.as_of(answer.as_of)
 
 
-def _outlook(answer: Why) -> None:
-    """The clocks that run, what the run stands on, and what comes next."""
+def _ahead(answer: Why) -> None:
+    """The clocks that run, what the run stands on, what a queued run waits for, and what comes next."""
     for clock in answer.clocks:
         times = f"since {show.moment(clock.since)}, due {show.moment(clock.due_at)}"
         show.put(Text.assemble((f"{show.safe(clock.name)}  ", "bold"), times))
     for ground in answer.workspaces:
         if isinstance(ground, Mapping):
             show.put(Text.assemble(("stands on  ", "bold"), _ground(ground)))
+    if answer.queue is not None:
+        place = f"{answer.queue.ahead} due before it, {answer.queue.depth} queued in {show.safe(answer.queue.name)}"
+        show.put(Text.assemble(("queue  ", "bold"), place))
+    for block in answer.waiting_for:
+        words = show.safe(f"{block.because}; until {block.until}")
+        show.put(Text.assemble((f"{show.safe(block.code)}  ", "bold"), words))
     if answer.next:
         show.put(Text.assemble(("next  ", "bold"), show.safe(answer.next)))
 
@@ -98,15 +108,19 @@ def _words(error: Any) -> str:
 
 
 def _ago(instant: Any, now: datetime) -> str | None:
-    """How long ago an instant was: tenths of seconds at first, later the instant itself."""
+    """How long ago an instant was that evidence may carry; None when it is none."""
     try:
-        at = datetime.fromisoformat(instant)
-        ago_s = max(0.0, (now - at).total_seconds())
+        return show.ago(datetime.fromisoformat(instant), now)
     except (TypeError, ValueError):
         return None
-    if ago_s < 60:
-        return f"{ago_s:.1f} s ago"
-    return f"{int(ago_s // 60)} min ago" if ago_s < 3600 else f"at {show.moment(at)}"
+
+
+def _refused(one: RefusedWrite, now: datetime) -> str:
+    """Writes that were refused for their fence, in words."""
+    who = show.safe(one.worker or one.principal)
+    times = "once" if one.count == 1 else f"{one.count} times"
+    last = f", last {told}" if (told := show.ago(one.last_at, now)) else ""
+    return f"a write of {who} under fence {one.fence} {times}{last}: {show.safe(one.reason)}"
 
 
 def _fact(fact: Fact) -> Text:

@@ -59,6 +59,11 @@ def _told(fact: Fact) -> str | None:
     return teller(fact.data) if teller is not None and isinstance(fact.data, Mapping) else None
 
 
+def trying_again(trouble: JacklineError, for_s: float) -> None:
+    """Nobody answers: say so, because otherwise nothing would be seen until somebody does or it is given up."""
+    complain(f"{trouble}: trying again for {for_s:g} s")
+
+
 def print_chunk(chunk: Chunk) -> None:
     """One piece of output, where it belongs."""
     stream = sys.stdout if chunk.stream == "stdout" else sys.stderr
@@ -68,5 +73,5 @@ def print_chunk(chunk: Chunk) -> None:
 
 async def follow_output(client: AsyncClient, run_id: str) -> None:
     """Print a run's output until it has settled."""
-    async for chunk in client.output(run_id):
+    async for chunk in client.output(run_id, on_trouble=trying_again):
         print_chunk(chunk)

@@ -8,11 +8,15 @@ import typer
 from jackline._sync.client import Client
 from jackline.cli import explain, show
 from jackline.cli.exits import DONE, FAILED, GOING, OUTCOME, complain
-from jackline.cli.following import follow_output, print_chunk
+from jackline.cli.following import follow_output, print_chunk, trying_again
 from jackline.cli.place import Place, run_async, verb
 from jackline.models import Fact, RunFilter
 
 PANEL = "Runs"
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="POSITION|INSTANT", help="As of then: a position, or an instant with its offset."),
+]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)]
 
 
@@ -31,9 +35,10 @@ def ls(
     leader: Annotated[str | None, typer.Option(help="Only runs of this leader.")] = None,
     search: Annotated[str | None, typer.Option("--search", help="Only runs whose name or id holds this text.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    at: At = None,
 ) -> None:
     """List runs, the newest first."""
-    said = {"state": state, "queue": queue, "owner": owner, "leader_id": leader, "q": search, "limit": limit}
+    said = {"state": state, "queue": queue, "owner": owner, "leader_id": leader, "q": search, "limit": limit, "at": at}
     said["tag"] = tag.replace("=", ":", 1) if tag else None
     narrow = cast(RunFilter, {name: value for name, value in said.items() if value is not None})
     with place.client() as client:
@@ -42,6 +47,7 @@ def ls(
         show.print_json(page)
         return
     show.runs(page.items)
+    show.as_of(page.as_of)
     if page.next_cursor:
         show.err.print(f"more than {limit}: raise --limit or narrow the list", style="dim")
 
@@ -50,11 +56,15 @@ def show_run(
     place: Place,
     run_id: RunId,
     wait: Annotated[float | None, typer.Option("--wait", metavar="SECONDS", help="Wait for its end.")] = None,
+    at: At = None,
 ) -> int:
     """Show one run; with --wait, exit as it did, or with 7 when it has not ended in time."""
+    if wait is not None and at is not None:
+        message = "what was does not change: give --wait or --at"
+        raise typer.BadParameter(message)
     with place.client() as client:
         if wait is None:
-            run = client.run(run_id)
+            run = client.run(run_id, at=at)
         else:
             with show.Waiting(f"waiting for the end of {show.safe(run_id)}"):
                 run = client.wait(run_id, wait)
@@ -70,10 +80,10 @@ def show_run(
     return OUTCOME.get(run.state, FAILED)
 
 
-def why(place: Place, run_id: RunId) -> None:
-    """Tell why a run is in its state: the facts, the evidence, the clocks, and what comes next."""
+def why(place: Place, run_id: RunId, at: At = None) -> None:
+    """Tell why a run is in its state: the facts, the evidence, the clocks, what it waits for, and what comes next."""
     with place.client() as client:
-        answer = client.why(run_id)
+        answer = client.why(run_id, at=at)
     if place.json:
         show.print_json(answer)
     else:
@@ -102,7 +112,7 @@ async def _follow(place: Place, run_id: str) -> None:
         if not place.json:
             await follow_output(client, run_id)
             return
-        async for chunk in client.output(run_id):
+        async for chunk in client.output(run_id, on_trouble=trying_again):
             show.print_json(chunk, line=True)
 
 
@@ -122,4 +132,6 @@ def facts(
 
 
 def _facts(client: Client, run_id: str, after: int | None, *, follow: bool) -> Iterator[Fact]:
-    return client.follow(run_id, after=after) if follow else client.facts(run_id, after=after)
+    if follow:
+        return client.follow(run_id, after=after, on_trouble=trying_again)
+    return client.facts(run_id, after=after)

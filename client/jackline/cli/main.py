@@ -22,6 +22,7 @@ MODULES = {
     "submit": ("submit",),
     "led": ("run", "attach"),
     "look": ("ls", "show", "why", "logs", "facts"),
+    "history": ("timeline", "usage", "effects"),
     "steer": ("cancel", "pause", "answer", "resume", "verdict", "retry", "reassign", "extend", "abort"),
     "work": ("work",),
     "inside": ("partial", "park", "effect", "progress"),

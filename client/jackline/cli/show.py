@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jackline.models import Fact, Run
+from jackline.reasons import AsOf
 from jackline.workspaces.models import Workspace
 
 COLOURS = {
@@ -207,6 +208,25 @@ def one_run(run: Run) -> None:
     told += [("stands on", one) for one in map(_ground, run.workspaces)]
     told += [("submitted", moment(run.submitted_at)), ("settled", moment(run.settled_at)), ("position", run.position)]
     fields(told)
+    as_of(run.as_of)
+
+
+def as_of(place: AsOf | None) -> None:
+    """Of which place in the journal it is what was shown, and what is not known of it."""
+    if place is not None:
+        missing = " and ".join(map(str, place.not_recorded))
+        text = f"as of position {place.position}, {moment(place.recorded_at)}; {missing} are not recorded"
+        err.print(text, style="dim")
+
+
+def ago(instant: datetime | None, now: datetime) -> str:
+    """How long ago an instant was: tenths of seconds at first, later the instant itself; empty for none."""
+    if instant is None:
+        return ""
+    ago_s = max(0.0, (now - instant).total_seconds())
+    if ago_s < 60:
+        return f"{ago_s:.1f} s ago"
+    return f"{int(ago_s // 60)} min ago" if ago_s < 3600 else f"at {moment(instant)}"
 
 
 def _ground(one: Workspace) -> str:

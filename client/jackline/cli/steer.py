@@ -125,14 +125,28 @@ def verdict(
     _steer(place, lambda client: client.verdict(run_id, judgement, value))
 
 
-def retry(place: Place, run_id: RunId) -> None:
-    """Submit a run again, as a new run linked to it; prints the new id."""
+def retry(
+    place: Place,
+    run_id: RunId,
+    force: Annotated[bool, typer.Option("--force", help="Although the run has not ended: both will go on.")] = False,
+) -> int:
+    """Submit a run that has ended again, as a new run linked to it; prints the new id."""
     with place.client() as client:
+        run = client.run(run_id)
+        if not run.settled and not force:
+            complain(
+                f"run {run_id} has not ended, it is {run.state}: a retry would be a second run beside it",
+                f"`jackline why {run_id}` says what it waits for; --force submits the second one all the same",
+            )
+            return REFUSED
         receipt = client.retry(run_id)
+        if not run.settled:
+            complain(f"run {run_id} is {run.state} and goes on beside the new one")
     if place.json:
         show.print_json(receipt)
     else:
         print(receipt.run_id)
+    return DONE
 
 
 def reassign(

@@ -32,6 +32,7 @@ from jackline.worker.held import HeldLease, Loss
 from jackline.worker.persist import Heard, until_heard
 from jackline.worker.places import Attempt
 from jackline.worker.processes import Identity, end_marked
+from jackline.worker.results import is_kept, read_result
 from jackline.worker.spool import Spool
 from jackline.worker.telling import Shop, tell
 
@@ -305,11 +306,14 @@ class CommandExecution:
         loss = self._lease.loss
         parked = self._parked()
         written = (self._attempt / "result.json").exists()
+        result = read_result(self._attempt / "result.json")
+        if is_kept(result):
+            self._shop.log("result_not_json", run_id=self.run_id, problem=result["message"])
         around = Circumstances(
             asked=None if self._asked in ("lost", "parked") else self._asked,
             lost=loss is not None and loss.kind == "lost" and parked is None,
             parked=parked,
-            result=self._attempt.load("result.json"),
+            result=result,
             result_written=written,
         )
         return ending(Exit.of(self._attempt.load("exit.json")), around)

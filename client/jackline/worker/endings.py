@@ -3,7 +3,8 @@
 Exit codes are evidence, not verdicts: they become the *outcome of the attempt*, and the run's policy says who judges
 it.
 
-    exit 0                       succeeded, with the JSON of JACKLINE_RESULT, else {"exit_code": 0}
+    exit 0                       succeeded, with the JSON of JACKLINE_RESULT (what is no JSON is kept as text, with
+                                 code "result_not_json"), else {"exit_code": 0}
     exit N                       failed, error {"code": "exit", "exit_code": N}
     ended by signal S            failed, error {"code": "signal", "signal": S, "name": "SIGTERM"}
     killed for want of memory    failed, error {"code": "memory_limit"} with the exit code or the signal

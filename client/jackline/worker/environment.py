@@ -11,7 +11,7 @@ run's own payload asks for, then Jackline's own names, which a payload cannot re
     JACKLINE_ANSWER    file: the JSON of the latest answer, or null
     JACKLINE_ANSWERS   file: all questions with their answers, a JSON list
     JACKLINE_PAYLOAD   file: the run's payload
-    JACKLINE_RESULT    file to write: JSON that becomes the result of a run that succeeds
+    JACKLINE_RESULT    file to write: JSON that becomes the result of a run that succeeds (else it is kept as text)
     JACKLINE_CONTROL   directory of this attempt: the mark by which its processes are found again
 
 The `jackline` command line is on the PATH, last, and needs nothing else.

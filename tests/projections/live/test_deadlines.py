@@ -73,6 +73,15 @@ def test_looking_again_does_not_replace_a_new_occasion() -> None:
     assert ["b"] == named(deadlines.pop_due(8, 10))
 
 
+def test_looking_again_does_not_wait_for_a_later_reminder_on_the_same_occasion() -> None:
+    deadlines = reminders((9, "a"))
+    (mark,) = {reminder.mark for reminder in deadlines.all()}
+    deadlines.add_again(due(3, "lease", ("a",), mark))
+
+    assert ["a"] == named(deadlines.pop_due(3, 10))
+    assert [] == named(deadlines.pop_due(9, 10))
+
+
 def test_a_forgotten_reminder_does_not_come() -> None:
     deadlines = reminders((1, "a"), (2, "b"))
     deadlines.forget("lease", ("a",))

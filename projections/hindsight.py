@@ -1,0 +1,188 @@
+"""Looking back: the place in the journal that somebody means, and one run as it stood there.
+
+A place is given as a position or as an instant, which means the last fact that was recorded at or before it. Facts
+carry the wall clock's instants: where somebody set that clock back the journal passes an instant more than once, and
+one of those places is meant, the same one every time. A place before the first fact, beyond the last, or an instant
+that has not come is refused: there is nothing there that could be shown.
+
+A run is folded from its own facts up to the place, so the answer is what was live at it. What was never recorded (the
+marks of the evidence register, the partial that was last saved) is not known of the past: it is null, and the answer
+says so under ``as_of``.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from domain.refusal import InvalidCommand, Refusal, RunUnknown
+from domain.run import run_stream
+from domain.standing import Standing, effects_stream, lease_stream
+from domain.values import Value
+from journal.mapper import Recorded
+from journal.store import Store
+from journal.topics import FOLDS, prefix_of
+from projections.document import document
+from projections.stored.faults import InstantBefore, PositionBeyond
+
+NOT_RECORDED = ("evidence", "partial")
+"""What a run shows that is no fact, and is therefore null in the past."""
+
+AT_MAX_CHARS = 64
+PAGE = 1_000
+"""Facts that are read at once."""
+
+_POSITION = re.compile(r"[0-9]{1,18}")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[-+ ]\d\d:\d\d)")
+_BLANK_FOR_PLUS = re.compile(r" (\d\d:\d\d)$")
+"""What a query makes of the plus of an offset."""
+
+
+class InstantBeyond(Refusal):
+    """The instant has not come yet."""
+
+    code = "instant_beyond"
+
+    def __init__(self, instant: datetime, now: datetime) -> None:
+        super().__init__(
+            f"nothing is known of {instant.isoformat()}: it is {now.isoformat()} now",
+            instant=instant.isoformat(),
+            now=now.isoformat(),
+        )
+
+
+class RunNotYet(Refusal):
+    """The run was submitted after the position that is asked for."""
+
+    code = "run_not_yet"
+
+    def __init__(self, run_id: str, position: int, submitted: int) -> None:
+        super().__init__(
+            f"run {run_id!r} was not there at position {position}: it was submitted at position {submitted}",
+            run_id=run_id,
+            position=position,
+            submitted=submitted,
+        )
+
+
+class AsOf(Value, frozen=True, kw_only=True):
+    """The place in the journal that an answer shows, when that was, and what is null because it was never recorded."""
+
+    position: int
+    recorded_at: datetime
+    not_recorded: tuple[str, ...] = NOT_RECORDED
+
+
+def meant(text: str) -> int | datetime:
+    """The position or the instant that is written here.
+
+    Raises:
+        InvalidCommand: it is neither.
+    """
+    if _POSITION.fullmatch(text) and int(text) > 0:
+        return int(text)
+    if _INSTANT.fullmatch(text):
+        try:
+            return datetime.fromisoformat(_BLANK_FOR_PLUS.sub(r"+\1", text).upper()).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    limit = "a position (1 or more) or an RFC 3339 instant with its offset, like 2026-01-31T12:00:00Z"
+    raise InvalidCommand(field="at", value=text[:AT_MAX_CHARS], limit=limit)
+
+
+def as_of(store: Store, at: str, now: datetime) -> AsOf:
+    """The place that is meant by ``at``.
+
+    Raises:
+        InvalidCommand: ``at`` is neither a position nor an instant.
+        PositionBeyond, InstantBefore, InstantBeyond: nothing is known of it.
+    """
+    wanted = meant(at)
+    if isinstance(wanted, datetime) and wanted > now:
+        raise InstantBeyond(wanted, now)
+    tail = store.load_tail().position
+    position = wanted if isinstance(wanted, int) else _last_until(store, wanted, tail)
+    if position > tail:
+        raise PositionBeyond(position, tail)
+    return AsOf(position=position, recorded_at=_recorded_at(store, position))
+
+
+def _last_until(store: Store, wanted: datetime, tail: int) -> int:
+    """A position that was recorded at or before an instant and whose follower was not, found by halving."""
+    before, after = 0, tail + 1
+    while after - before > 1:
+        middle = (before + after) // 2
+        if _recorded_at(store, middle) <= wanted:
+            before = middle
+        else:
+            after = middle
+    if not before:
+        raise InstantBefore(wanted.isoformat(), _recorded_at(store, 1).isoformat() if tail else None)
+    return before
+
+
+def _recorded_at(store: Store, position: int) -> datetime:
+    return store.facts_at([position])[0].meta.recorded_at
+
+
+def facts_until(store: Store, run_id: str, position: int) -> Iterator[Recorded]:
+    """The facts of a run up to a position, in order."""
+    after = 0
+    while True:
+        page = store.facts_of(run_id, after, PAGE)
+        for recorded in page:
+            if recorded.position > position:
+                return
+            yield recorded
+        if len(page) < PAGE:
+            return
+        after = page[-1].position
+
+
+def next_after(store: Store, run_id: str, position: int) -> Recorded | None:
+    """The run's first fact after a position; None when there is none yet."""
+    return next(iter(store.facts_of(run_id, position, 1)), None)
+
+
+def told_until(store: Store, run_id: str, place: AsOf) -> list[Recorded]:
+    """The facts of a run up to a place; there is at least its submission.
+
+    Raises:
+        RunNotYet: it was submitted later.
+        RunUnknown: it never was.
+    """
+    told = list(facts_until(store, run_id, place.position))
+    if told:
+        return told
+    first = next_after(store, run_id, 0)
+    raise RunUnknown(run_id) if first is None else RunNotYet(run_id, place.position, first.position)
+
+
+def standing_of(run_id: str, facts: list[Recorded]) -> Standing:
+    """How a run stands after these facts of it; there is no mark of its lease, because marks are not recorded."""
+    streams = (run_stream(run_id), lease_stream(run_id), effects_stream(run_id))
+    states = {stream: FOLDS[prefix_of(stream)].initial for stream in streams}
+    for recorded in facts:
+        if recorded.stream in states:
+            evolve = FOLDS[prefix_of(recorded.stream)].evolve
+            states[recorded.stream] = evolve(states[recorded.stream], recorded.fact)
+    run, lease, effects = (states[stream] for stream in streams)
+    return Standing(run_id=run_id, run=run, lease=lease, effects=effects)
+
+
+def run_at(store: Store, run_id: str, place: AsOf) -> dict[str, Any]:
+    """The run as it was shown at a place, without what was never recorded.
+
+    Raises:
+        RunNotYet: it was submitted later.
+    """
+    told = told_until(store, run_id, place)
+    standing = standing_of(run_id, told)
+    shown = document(standing.known, standing.lease)
+    return {**shown, **unrecorded(), "position": told[-1].position, "as_of": place}
+
+
+def unrecorded() -> dict[str, Any]:
+    """What belongs to a run and is not known of the past."""
+    marks = ("last_renewed_at", "lease_deadline", "last_activity_at", "quiet_since", "unknown_since")
+    return {"partial": None, "workspaces": [], "evidence": dict.fromkeys(marks)}

@@ -1,0 +1,188 @@
+"""What a stored projection is: a name, a version of its fold, its tables, and the fold itself. One question each.
+
+A *fold* takes facts in the order of the journal and gives, whenever it is asked, the writes that bring its tables to
+where it stands. What it gives must be a function of the facts alone, never of the batches in which they came or of what
+happened to be remembered: the rows of a model that followed for a year and of one that was made today are the same
+bytes. A fold is told only facts of the types it has a handler for. A handler that raises has changed nothing.
+
+``Folding`` keeps one fold safe from the facts. A fact at which a handler raises is *put aside*: named, kept in the
+file with the reason, and passed over by this projection only, with everything later of the same stream's subject (a
+run, a worker, a leader), because what follows cannot be judged without it. Everything else of the model stays right,
+and says how much is missing. When a fold puts aside more than ``ASIDE_MAX`` subjects, the fault is the fold's.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from domain.values import Fact, Value
+from journal.errors import JournalError, UndecodableFact, UnknownTopic
+from journal.mapper import Recorded
+from projections.stored.database import Listed, Table, insert, table_names
+from projections.stored.faults import TooManyAside
+from projections.stored.known import Known, Told
+
+ASIDE_MAX = 1_000
+"""Subjects that one projection may put aside before it stops; beyond it, it is the fold that is wrong."""
+
+REASON_MAX_CHARS = 500
+
+PASSING = (sqlite3.Error, OSError, JournalError, MemoryError)
+"""Errors that say nothing about the fact that was being folded; it is folded again later."""
+
+Write = Callable[[sqlite3.Connection, str], None]
+"""Writes rows into the tables under a suffix, in the caller's transaction."""
+
+Handler = Callable[[str, Recorded], None]
+"""Folds one fact, given the subject of its stream: what follows the first hyphen of the stream's name."""
+
+
+class Fold(Protocol):
+    """The moving part of a projection."""
+
+    @property
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        """Who folds which type of fact; others are passed over."""
+
+    def changes(self) -> Write:
+        """What changed since it was last asked for."""
+
+
+class Projection(NamedTuple):
+    """One stored projection."""
+
+    name: str
+    version: int
+    """Raised whenever a row would come out otherwise; a model of another version is rebuilt at the start."""
+    tables: tuple[Table, ...]
+    listed: tuple[Listed, ...]
+    """Everything that the model knows, in an order of its own: what its digest is taken over."""
+    fold: Callable[[Known], Fold]
+    readable_since: int
+    """The oldest version whose rows today's questions can still be put to, while they are made again."""
+
+
+class Aside(Value, frozen=True, kw_only=True):
+    """A fact at which a projection's fold failed, and the subject that the projection passes over since."""
+
+    subject: str
+    position: int
+    stream: str
+    topic: str
+    reason: str
+
+
+class Folding:
+    """One projection being folded: its fold, and what it has put aside."""
+
+    def __init__(self, projection: Projection, known: Known, aside: Iterable[Aside] = ()) -> None:
+        self.projection = projection
+        self.aside = {one.subject: one for one in aside}
+        self._fold = projection.fold(known)
+        self._handlers = self._fold.handlers
+        self._new: list[Aside] = []
+
+    @property
+    def facts(self) -> frozenset[type[Fact]]:
+        """The types of facts that matter to it."""
+        return frozenset(self._handlers)
+
+    def absorb(self, batch: Iterable[Told]) -> None:
+        """Fold these facts, in order; one at which the fold fails is put aside.
+
+        Raises:
+            TooManyAside: so many failed that the fold itself must be wrong.
+            JournalError, sqlite3.Error, OSError: something was not to be had now; fold them again later.
+        """
+        handlers, aside = self._handlers, self.aside
+        for kind, subject, recorded in batch:
+            handle = handlers.get(kind)
+            if handle is None or (aside and subject in aside):
+                continue
+            try:
+                handle(subject, recorded)
+            except (UndecodableFact, UnknownTopic) as error:
+                self._put_aside(subject, recorded, error)
+            except PASSING:
+                raise
+            except Exception as error:  # noqa: BLE001  (whatever it is, the other facts must go on)
+                self._put_aside(subject, recorded, error)
+
+    def _put_aside(self, subject: str, recorded: Recorded, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"[:REASON_MAX_CHARS]
+        put = Aside(
+            subject=subject, position=recorded.position, stream=recorded.stream, topic=recorded.topic, reason=reason
+        )
+        if len(self.aside) >= ASIDE_MAX:
+            raise TooManyAside(self.projection.name, recorded.position, reason)
+        self.aside[subject] = put
+        self._new.append(put)
+
+    def changes(self) -> Write:
+        """What changed since it was last asked for, with what was newly put aside."""
+        write, name, new = self._fold.changes(), self.projection.name, self._new
+        self._new = []
+        if not new:
+            return write
+
+        def both(connection: sqlite3.Connection, suffix: str) -> None:
+            write(connection, suffix)
+            write_aside(connection, name + suffix, new)
+
+        return both
+
+
+def write_aside(connection: sqlite3.Connection, owner: str, new: Sequence[Aside]) -> None:
+    """Remember what a projection has put aside."""
+    rows = [(owner, one.subject, one.position, one.stream, one.topic, one.reason) for one in new]
+    insert(connection, "INSERT OR REPLACE INTO aside VALUES ", rows)
+
+
+def aside_of(connection: sqlite3.Connection, owner: str) -> list[Aside]:
+    """What a projection has put aside, in the order of the journal."""
+    if "aside" not in table_names(connection):  # a file of before facts could be put aside
+        return []
+    rows = connection.execute(
+        "SELECT subject, position, stream, topic, reason FROM aside WHERE projection = ? ORDER BY position", (owner,)
+    )
+    return [Aside(subject=row[0], position=row[1], stream=row[2], topic=row[3], reason=row[4]) for row in rows]
+
+
+def forget_aside(connection: sqlite3.Connection, owner: str) -> None:
+    """Forget what a projection has put aside."""
+    connection.execute("DELETE FROM aside WHERE projection = ?", (owner,))
+
+
+class Sums:
+    """Counts by key that are added to rows: what many facts add to one row is one write.
+
+    ``keys`` are the columns of the primary key. Sums are integers, so they do not depend on the order of the facts.
+    """
+
+    def __init__(self, table: str, keys: tuple[str, ...], columns: tuple[str, ...]) -> None:
+        self._sums: dict[tuple[Any, ...], list[int]] = {}
+        self._place = {column: index for index, column in enumerate(columns)}
+        self._width = len(columns)
+        added = ", ".join(f"{column} = {column} + excluded.{column}" for column in columns)
+        named = ", ".join((*keys, *columns))
+        marks = ", ".join("?" * (len(keys) + len(columns)))
+        self._statement = (
+            f"INSERT INTO {table}~ ({named}) VALUES ({marks}) ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
+        )
+
+    def add(self, key: tuple[Any, ...], column: str, count: int = 1) -> None:
+        """Add to a column of the row under this key."""
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = [0] * self._width
+        sums[self._place[column]] += count
+
+    def changes(self) -> Write:
+        """What was added since it was last asked for."""
+        rows, statement = [(*key, *sums) for key, sums in self._sums.items()], self._statement
+        self._sums = {}
+
+        def write(connection: sqlite3.Connection, suffix: str) -> None:
+            connection.executemany(statement.replace("~", suffix), rows)
+
+        return write

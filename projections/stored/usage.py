@@ -1,0 +1,169 @@
+"""The ``usage`` projection: how much was used, by tenant, queue and day.
+
+A day is one of UTC and that of the fact that is counted: an attempt counts on the day on which it began, its seconds
+and its end on the day on which it ended, so no row changes for what happened on another day. The seconds of an attempt
+are those between the two instants that its facts carry; a late close adds none, for a clock had ended that attempt.
+
+Counts are integers and durations whole microseconds, so a sum does not depend on the order of its parts. A command that
+was refused leaves no fact and is not counted here; ``/healthz`` counts refused writes. What facts do say of wasted work
+is here: attempts lost, closes that came late, reservations that lapsed, effects left ambiguous.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from domain.effects import EffectIntended, EffectsMadeAmbiguous
+from domain.lease import ReservationLapsed
+from domain.refusal import InvalidCommand
+from domain.run_facts import AttemptEnded, AttemptStarted, RunClosed, RunSettled, RunSubmitted, VerdictRendered
+from domain.values import Fact, Value
+from journal.mapper import Recorded
+from projections.stored.cursors import LIMIT_DEFAULT, check_limit, read_cursor, write_cursor
+from projections.stored.database import Listed, Table
+from projections.stored.endings import end_of, settles_as
+from projections.stored.instants import microseconds
+from projections.stored.known import Known
+from projections.stored.projection import Handler, Projection, Sums, Write
+
+NAME = "usage"
+VERSION = 1
+COUNTED = (
+    "submitted", "attempts", "busy_us", "closed_succeeded", "closed_failed", "given_back", "lost", "revoked",
+    "late_closes", "settled_succeeded", "settled_failed", "settled_cancelled", "settled_aborted", "settled_lost",
+    "reservations_lapsed", "effects", "effects_ambiguous",
+)  # fmt: skip
+"""What is counted; ``busy_us`` is the time of attempts in microseconds."""
+
+TABLES = (
+    Table(
+        "usage",
+        f"(tenant TEXT, day TEXT, queue TEXT, {', '.join(f'{column} INTEGER NOT NULL' for column in COUNTED)}, "
+        "PRIMARY KEY (tenant, day, queue)) WITHOUT ROWID",
+        {"usage_queue": "(tenant, queue, day)"},
+    ),
+)
+_FIELDS = ("tenant", "day", "queue", *COUNTED)
+LISTED = (Listed("usage", _FIELDS, f"SELECT {', '.join(_FIELDS)} FROM usage ORDER BY tenant, day, queue"),)
+
+
+class UsageFold:
+    """Counts facts."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._sums = Sums("usage", ("tenant", "day", "queue"), COUNTED)
+        self._days: tuple[date, str] = (date.min, "")
+        self.handlers: Mapping[type[Fact], Handler] = {
+            RunSubmitted: lambda run_id, recorded: self._count(run_id, recorded, "submitted"),
+            AttemptStarted: lambda run_id, recorded: self._count(run_id, recorded, "attempts"),
+            ReservationLapsed: lambda run_id, recorded: self._count(run_id, recorded, "reservations_lapsed"),
+            EffectIntended: lambda run_id, recorded: self._count(run_id, recorded, "effects"),
+            EffectsMadeAmbiguous: self._ambiguous,
+            AttemptEnded: self._ended,
+            RunClosed: self._closed,
+            RunSettled: self._settled,
+            VerdictRendered: self._settled,
+        }
+
+    def _key(self, run_id: str, recorded: Recorded) -> tuple[str, str, str]:
+        card = self._known.card(run_id)
+        day = recorded.meta.recorded_at.date()
+        if day != self._days[0]:
+            self._days = (day, day.isoformat())
+        return card.tenant, self._days[1], card.queue
+
+    def _count(self, run_id: str, recorded: Recorded, column: str, count: int = 1) -> None:
+        self._sums.add(self._key(run_id, recorded), column, count)
+
+    def _ambiguous(self, run_id: str, recorded: Recorded) -> None:
+        self._count(run_id, recorded, "effects_ambiguous", len(recorded.fact.keys))  # type: ignore[attr-defined]
+
+    def _ended(self, run_id: str, recorded: Recorded) -> None:
+        fact: Any = recorded.fact
+        self._add_end(run_id, recorded, end_of(fact), fact.ended_at)
+
+    def _closed(self, run_id: str, recorded: Recorded) -> None:
+        fact: Any = recorded.fact
+        end = end_of(fact)
+        if end is None:
+            self._count(run_id, recorded, "late_closes")
+        else:
+            self._add_end(run_id, recorded, f"closed_{end}", fact.closed_at)
+        self._settled(run_id, recorded)
+
+    def _add_end(self, run_id: str, recorded: Recorded, end: str | None, ended_at: Any) -> None:
+        key = self._key(run_id, recorded)
+        start = self._known.start(run_id, recorded.fact.fence)  # type: ignore[attr-defined]
+        if start is not None:
+            self._sums.add(key, "busy_us", max(0, microseconds(ended_at) - microseconds(start.at)))
+        self._sums.add(key, str(end))
+
+    def _settled(self, run_id: str, recorded: Recorded) -> None:
+        state = settles_as(recorded.fact)
+        if state is not None:
+            self._count(run_id, recorded, f"settled_{state}")
+
+    def changes(self) -> Write:
+        """What was counted since it was last asked for."""
+        return self._sums.changes()
+
+
+USAGE = Projection(NAME, VERSION, TABLES, LISTED, UsageFold, readable_since=1)
+"""How much was used, by tenant, queue and day?"""
+
+
+class Asked(Value, frozen=True, kw_only=True):
+    """Which days of which queue are asked for, the latest first; both days are included."""
+
+    queue: str | None = None
+    day_from: date | None = None
+    day_to: date | None = None
+    limit: int = LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+def page(connection: sqlite3.Connection, tenant: str, asked: Asked, position: int, epoch: str) -> dict[str, Any]:
+    """One page of the tenant's usage, the latest day first, queues in order of their names within it.
+
+    Raises:
+        InvalidCommand: a bound is broken, or the cursor is not one of this very list.
+    """
+    check_limit(asked.limit)
+    if asked.day_from is not None and asked.day_to is not None and asked.day_from > asked.day_to:
+        limit = f"not after day_to, {asked.day_to.isoformat()}"
+        raise InvalidCommand(field="day_from", value=asked.day_from.isoformat(), limit=limit)
+    scope = ("usage", tenant, epoch, msgspec.structs.replace(asked, limit=LIMIT_DEFAULT, cursor=None))
+    conditions = list(_conditions(tenant, asked))
+    if asked.cursor is not None:
+        day, queue = read_cursor(scope, asked.cursor, tuple[str, str])
+        conditions.append(("(day < ? OR (day = ? AND queue > ?))", (day, day, queue)))
+    where = " AND ".join(condition for condition, _ in conditions)
+    statement = f"SELECT day, queue, {', '.join(COUNTED)} FROM usage WHERE {where} ORDER BY day DESC, queue LIMIT ?"
+    values = [value for _, given in conditions for value in given]
+    rows = connection.execute(statement, (*values, asked.limit + 1)).fetchall()
+    more, rows = len(rows) > asked.limit, rows[: asked.limit]
+    return {
+        "items": [_shown(row) for row in rows],
+        "next_cursor": write_cursor(scope, (rows[-1][0], rows[-1][1])) if more else None,
+        "position": position,
+    }
+
+
+def _conditions(tenant: str, asked: Asked) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    yield "tenant = ?", (tenant,)
+    if asked.queue is not None:
+        yield "queue = ?", (asked.queue,)
+    if asked.day_from is not None:
+        yield "day >= ?", (asked.day_from.isoformat(),)
+    if asked.day_to is not None:
+        yield "day <= ?", (asked.day_to.isoformat(),)
+
+
+def _shown(row: tuple[Any, ...]) -> dict[str, Any]:
+    shown = dict(zip(("day", "queue", *COUNTED), row, strict=True))
+    shown["seconds"] = shown.pop("busy_us") / 1e6
+    return shown

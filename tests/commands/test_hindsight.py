@@ -1,0 +1,125 @@
+"""Looking back: after any history, every run is shown at every position as it was shown when that was the present."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from commands import explaining, showing
+from domain.refusal import InvalidCommand
+from projections.hindsight import AsOf, InstantBeyond, RunNotYet, as_of, meant, run_at
+from projections.stored.faults import InstantBefore, PositionBeyond
+from tests.commands.clockwork import VirtualLoop
+from tests.commands.test_replay import ACTS, Chance
+from tests.commands.world import ADMIN, World, opened, plain
+
+STEPS = 40
+BESIDE = {"evidence": None, "partial": None}
+
+
+def live(world: World, run_id: str) -> dict[str, Any]:
+    """The run as it is shown now, without what is no fact."""
+    return {**plain(showing.show_run(world.desk, ADMIN, run_id)), **BESIDE}
+
+
+def then(world: World, run_id: str, position: int) -> dict[str, Any]:
+    """The run as it was, without what is no fact."""
+    place = as_of(world.journal.store, str(position), world.clock().wall)
+    shown = plain(run_at(world.journal.store, run_id, place))
+    assert position == shown.pop("as_of")["position"]
+    return {**shown, **BESIDE}
+
+
+async def lived(seed: int) -> None:
+    async with opened() as world:
+        chance, seen = Chance(world, seed, jumps=False), list[tuple[int, str, dict[str, Any]]]()
+        for _ in range(STEPS):
+            await chance.act(sorted(ACTS))
+            seen += [(world.journal.position, run_id, live(world, run_id)) for run_id in chance.runs]
+        for position, run_id, shown in seen:
+            assert shown == then(world, run_id, position), (seed, position, chance.story)
+        for position, run_id, shown in seen[:: max(1, len(seen) // 20)]:
+            place = AsOf(position=position, recorded_at=world.clock().wall)
+            told = plain(explaining.explain_then(world.desk, run_id, place))
+            assert (shown["state"], shown["fence"]) == (told["state"], told["fence"])
+            assert all(fact["position"] <= position for fact in told["because"])
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(min_value=0, max_value=2**32))
+@pytest.mark.origin("H17")
+def test_what_is_shown_of_a_position_is_what_was_live_at_it(seed: int) -> None:
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(lived(seed))
+    finally:
+        loop.close()
+
+
+async def test_an_instant_means_the_last_position_that_was_recorded_by_then(world: World) -> None:
+    began = world.clock().wall
+    for _ in range(9):
+        await world.submit()
+        world.go(10)
+    store, now = world.journal.store, world.clock().wall
+
+    def position(seconds: float) -> int:
+        return as_of(store, (began + timedelta(seconds=seconds)).isoformat(), now).position
+
+    assert [1, 1, 2, 5, 9, 9] == [position(seconds) for seconds in (0, 9.999999, 10, 45, 80, 90)]
+    with pytest.raises(InstantBefore):
+        position(-0.000001)
+    with pytest.raises(InstantBeyond):
+        position(90.000001)
+
+
+async def test_where_the_wall_clock_was_set_back_one_of_the_places_is_meant(world: World) -> None:
+    for step in (10, 10, -15, 10, 10):
+        await world.submit()
+        world.clock.set_wall(step)
+    store, now = world.journal.store, world.clock().wall
+    facts = store.facts_after(0, 99)
+    for recorded in facts:
+        found = as_of(store, recorded.meta.recorded_at.isoformat(), now + timedelta(days=1))
+        follower = store.facts_after(found.position, 1)
+
+        assert found.recorded_at <= recorded.meta.recorded_at
+        assert not follower or follower[0].meta.recorded_at > recorded.meta.recorded_at
+
+
+async def test_a_place_that_is_not_in_the_journal_is_refused(world: World) -> None:
+    store, now = world.journal.store, world.clock().wall
+    with pytest.raises(InstantBefore, match="it is empty"):
+        as_of(store, now.isoformat(), now)
+    with pytest.raises(PositionBeyond):
+        as_of(store, "1", now)
+    await world.submit()
+    run_id = await world.submit()
+    with pytest.raises(RunNotYet) as refused:
+        then(world, run_id, 1)
+
+    assert {"run_id": run_id, "position": 1, "submitted": 2} == refused.value.fields()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "00", "-1", "+1", "1.0", "1e3", "9" * 19, "now", "2026-01-01", "2026-01-01T12:00:00", "20260101T120000Z",
+     "2026-W01-1T12:00:00Z", "2026-02-30T12:00:00Z", "2026-01-01T24:30:00Z", "0001-01-01T00:00:00+01:00", "1 "],
+)  # fmt: skip
+def test_what_is_neither_a_position_nor_an_instant_is_refused(text: str) -> None:
+    with pytest.raises(InvalidCommand):
+        meant(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-01-01T12:00:00Z", "2026-01-01t12:00:00z", "2026-01-01 12:00:00Z", "2026-01-01T13:00:00+01:00",
+     "2026-01-01T13:00:00 01:00", "2026-01-01T06:30:00-05:30", "2026-01-01T12:00:00.000Z"],
+)  # fmt: skip
+def test_an_instant_may_be_written_as_people_and_queries_write_it(text: str) -> None:
+    found = meant(text)
+
+    assert not isinstance(found, int)
+    assert "2026-01-01T12:00:00+00:00" == found.isoformat()
