@@ -39,9 +39,11 @@ Instants are UTC (RFC 3339). "any JSON" is kept as the bytes that arrived.
 """
 UNITS = {
     "attempt": "count from 1", "attempts": "count", "failed_attempts": "count", "fence": "number, never falls",
-    "incarnations": "number", "max_attempts": "count", "max_leases": "count", "max_per_key": "count",
+    "code": "exit code", "exit_code": "exit code", "incarnation": "count of starts",
+    "incarnations": "count of starts", "max_attempts": "count", "max_leases": "count", "max_per_key": "count",
     "output_bytes": "bytes", "output_chunks": "count", "partials": "count", "priority": "rank, higher first",
     "renewals": "count", "revision": "number, never falls", "slots": "count",
+    "turn": "number from 1",
 }  # fmt: skip
 """The unit of each number whose name does not end with it."""
 

@@ -27,6 +27,13 @@ export interface Answered {
   at: string;
 }
 
+/** The place in the journal that is shown, when that was, and what is null because it was never recorded. */
+export interface AsOf {
+  position: number;
+  recorded_at: string;
+  not_recorded: string[];
+}
+
 /** The workspace is kept; how long without the next assertion, and within which time to make it. */
 export interface Asserted {
   workspace_id: string;
@@ -185,6 +192,34 @@ export interface ClosedMany {
   position?: number | null;
 }
 
+/** One fact as a CloudEvent (1.0): `data` is the fact, `type` its stored name, `subject` its stream. */
+export interface CloudFact {
+  specversion: string;
+  /** the fact's id */
+  id: string;
+  /** the journal: `urn:jackline:journal:<id>` */
+  source: string;
+  type: string;
+  subject: string;
+  time: string;
+  datacontenttype: string;
+  position: number;
+  version: number;
+  /** SHA-256 of the chain up to this fact, hexadecimal */
+  hash: string;
+  causationid?: string | null;
+  correlationid?: string | null;
+  commandid?: string | null;
+  principal?: string | null;
+  tenant?: string | null;
+  traceparent?: string | null;
+  /** how the fact is stored: 1 by names (schema 1), 2 by place */
+  form?: number;
+  /** the stored bytes (base64), where they cannot be made from the rest */
+  state?: string | null;
+  data: Json;
+}
+
 /** The answer came and was taken. */
 export interface CompleteTurn {
   fence?: number | null;
@@ -292,6 +327,13 @@ export interface EffectMadeAmbiguousV1 {
   causation_id: string | null;
   principal: string | null;
   data: EffectsMadeAmbiguous;
+}
+
+/** Effects, in the order in which they were first claimed. */
+export interface EffectPage {
+  items: ListedEffect[];
+  next_cursor: string | null;
+  position: number;
 }
 
 /** Somebody found out. */
@@ -411,6 +453,24 @@ export interface HandBack {
   fence?: number | null;
 }
 
+/** One thing that happened to a run, and how long the state that it led to lasted. */
+export interface Happened {
+  position: number;
+  /** the fact's citation, `stream@version` */
+  fact: string;
+  topic: string;
+  at: string;
+  /** the state from then on, where the fact says so */
+  state: "queued" | "reserved" | "running" | "waiting_input" | "waiting_peer" | "waiting_takeover" | "waiting_verdict" | "paused" | "succeeded" | "failed" | "cancelled" | "aborted" | "lost" | null;
+  /** when that state ended; null while it lasts */
+  until: string | null;
+  lasted_s: number | null;
+  fence: number | null;
+  worker: string | null;
+  /** who, why or what, in one word */
+  detail: string | null;
+}
+
 /** How the last life inside the body ended. */
 export interface Harness {
   reason: string | null;
@@ -476,6 +536,17 @@ export interface JournalHealth {
   queued: number;
 }
 
+/** Facts after a position; `next_after` is null when there are no more for now. */
+export interface JournalPage {
+  facts: CloudFact[];
+  next_after: number | null;
+  /** the last position of the journal */
+  position: number;
+  journal_id: string;
+  /** another after a restore: positions are then those of another history */
+  epoch: string;
+}
+
 /** How long the session is live without being heard again. */
 export interface KeepSession {
   /** seconds, 1 to 3600 */
@@ -523,6 +594,16 @@ export interface LeaderConnected {
   connected_at: string;
 }
 
+/** How many runs a leader wanted, and how those ended that were its own when they did. */
+export interface LeaderCounts {
+  submitted: number;
+  succeeded: number;
+  failed: number;
+  cancelled: number;
+  aborted: number;
+  lost: number;
+}
+
 /** A connection is no longer counted. */
 export interface LeaderDisconnected {
   leader_id: string;
@@ -540,7 +621,7 @@ export interface LeaderGone {
 
 /** The leaders, by id. */
 export interface LeaderPage {
-  items: LeaderShown[];
+  items: ListedLeader[];
   next_cursor: string | null;
   position: number;
 }
@@ -720,6 +801,47 @@ export interface LeaseSliceEndedV1 {
   data: SliceEnded;
 }
 
+/** An effect of any run. */
+export interface ListedEffect {
+  run_id: string;
+  key: string;
+  queue: string;
+  state: "intended" | "completed" | "failed" | "ambiguous" | "reconciled";
+  resolution: "done" | "not_done" | null;
+  outcome: Json;
+  payload_digest: string;
+  fence: number;
+  intended_at: string;
+  changed_at: string;
+  position: number;
+}
+
+/** A leader, and what became of its runs. */
+export interface ListedLeader {
+  leader_id: string;
+  connections: number;
+  zero_since: string | null;
+  open_runs: number;
+  state: "present" | "absent" | "gone" | "never_seen";
+  changed_at: string | null;
+  counts: LeaderCounts;
+}
+
+/** A queue's limits, what waits in it and since when, and how fast runs come and go. */
+export interface ListedQueue {
+  queue: string;
+  max_leases: number | null;
+  max_per_key: number;
+  queued: number;
+  leases: number;
+  /** queued runs that may be claimed now */
+  due: number;
+  /** since when the run that has been due longest has been due */
+  oldest_due_at: string | null;
+  oldest_waits_s: number | null;
+  rates: Rate[];
+}
+
 /** A run as a list shows it. */
 export interface ListedRun {
   run_id: string;
@@ -751,6 +873,20 @@ export interface ListedRun {
   submitted_at: string;
   settled_at: string | null;
   position: number;
+}
+
+/** A worker, and what came of its attempts. */
+export interface ListedWorker {
+  worker_id: string;
+  state: "active" | "draining" | "quarantined" | "left" | "gone";
+  labels: { [key: string]: string };
+  slots: number;
+  slots_used: number;
+  holding: string[];
+  quarantine: QuarantineState | null;
+  last_seen_at: string | null;
+  changed_at: string | null;
+  counts: WorkerCounts;
 }
 
 /** The process answers. */
@@ -1009,6 +1145,37 @@ export interface Progress {
   tool?: Tool | null;
 }
 
+/** The stored read models. */
+export interface ProjectionList {
+  items: ProjectionShown[];
+  next_cursor: string | null;
+  position: number;
+}
+
+/** How a stored read model stands. */
+export interface ProjectionShown {
+  name: string;
+  version: number;
+  state: "current" | "behind" | "outdated" | "missing";
+  position: number;
+  journal_position: number;
+  /** in facts */
+  lag: number;
+  /** raised by every rebuild */
+  build: number;
+  rows: number;
+  /** SHA-256 over every row; null unless it was asked for */
+  digest: string | null;
+  /** how far a rebuild is that is under way or was stopped */
+  rebuilt_to: number | null;
+  quarantined: Quarantined[];
+  /** whether this service is making it again */
+  rebuilding: boolean;
+  failing: boolean;
+  errors: number;
+  first_error: string | null;
+}
+
 /** The body ended, or its budget ran out, before anybody attached to it. */
 export interface ProvisionFaulted {
   reason: string;
@@ -1027,6 +1194,15 @@ export interface QuarantineState {
   reason: string;
   since: string;
   until: string;
+}
+
+/** A fact at which a projection failed; it passes over everything later of the same subject. */
+export interface Quarantined {
+  subject: string;
+  position: number;
+  stream: string;
+  topic: string;
+  reason: string;
 }
 
 /** A queue's limits, and what is in it. */
@@ -1065,9 +1241,26 @@ export interface QueueLimits {
 
 /** The queues, by name. */
 export interface QueuePage {
-  items: Queue[];
+  items: ListedQueue[];
   next_cursor: string | null;
   position: number;
+}
+
+/** Where a queued run stands: due runs before it (counted up to 10,000), and runs queued there at all. */
+export interface QueuePlace {
+  name: string;
+  ahead: number;
+  depth: number;
+}
+
+/** How fast runs came and went, per minute, over the last whole minutes. */
+export interface Rate {
+  window_s: number;
+  submitted_per_min: number;
+  started_per_min: number;
+  /** attempts that ended */
+  ended_per_min: number;
+  settled_per_min: number;
 }
 
 /** Whether the service has booted, and which step it is at. */
@@ -1123,6 +1316,17 @@ export interface Refused {
   workspace_id: string;
   code: string;
   detail: string;
+}
+
+/** Writes under a fence that gave no right: whose, why it gave none, how often, and from when until when. */
+export interface RefusedWrite {
+  worker: string | null;
+  principal: string;
+  fence: number;
+  reason: string;
+  count: number;
+  first_at: string;
+  last_at: string;
 }
 
 /** What a worker is and how much it takes. */
@@ -1219,6 +1423,7 @@ export interface Run {
   settled_at: string | null;
   position: number;
   payload: Json;
+  as_of?: AsOf | null;
 }
 
 /** `run.attempt_ended.v1`: The attempt ended without a close; ``due_at`` says when the run may be claimed again, if it is queued by this. */
@@ -1304,11 +1509,12 @@ export interface RunInputProvidedV1 {
   data: InputProvided;
 }
 
-/** A page of runs; ``position`` is how far the list has read the journal. */
+/** A page of runs; ``position`` is how far the list has read the journal, or the one that was asked for. */
 export interface RunPage {
   items: ListedRun[];
   next_cursor: string | null;
   position: number;
+  as_of?: AsOf | null;
 }
 
 /** The run waits for somebody. */
@@ -1673,6 +1879,14 @@ export interface Ticket {
   expires_in_s: number;
 }
 
+/** What happened to a run, in the order of the journal. */
+export interface Timeline {
+  run_id: string;
+  items: Happened[];
+  next_cursor: string | null;
+  position: number;
+}
+
 /** The leader answered a timeout: the clock starts anew, or the run ends. */
 export interface TimeoutAcknowledged {
   timeout: string;
@@ -1762,6 +1976,40 @@ export interface Unknown {
   age_s: number;
 }
 
+/** Usage, the latest day first. */
+export interface UsagePage {
+  items: Used[];
+  next_cursor: string | null;
+  position: number;
+}
+
+/** What one queue used on one day (UTC). */
+export interface Used {
+  day: string;
+  queue: string;
+  submitted: number;
+  /** begun on this day */
+  attempts: number;
+  /** of attempts that ended on this day */
+  seconds: number;
+  closed_succeeded: number;
+  closed_failed: number;
+  /** attempts that their holder ended without closing: handed back, parked, sliced */
+  given_back: number;
+  /** attempts whose holder was not heard any more, or had nothing to stand on */
+  lost: number;
+  revoked: number;
+  late_closes: number;
+  settled_succeeded: number;
+  settled_failed: number;
+  settled_cancelled: number;
+  settled_aborted: number;
+  settled_lost: number;
+  reservations_lapsed: number;
+  effects: number;
+  effects_ambiguous: number;
+}
+
 export interface ValidationError {
   loc: Array<string | number>;
   msg: string;
@@ -1783,6 +2031,14 @@ export interface Version {
   version: string;
   python: string;
   journal: string;
+}
+
+/** One thing that keeps a queued run from being granted, and what would change it. */
+export interface WaitedFor {
+  code: "reserved" | "not_due" | "queue_full" | "key_full" | "tenant_full" | "no_worker" | "labels_missing" | "workers_unwilling" | "slots_used" | "behind" | "nobody_asks";
+  because: string;
+  until: string;
+  details: { [key: string]: Json };
 }
 
 /** What the making of the body waits for, without a limit. */
@@ -1809,6 +2065,10 @@ export interface Why {
   fence: number;
   clocks: RunningClock[];
   next: string;
+  waiting_for: WaitedFor[];
+  queue: QueuePlace | null;
+  refused: RefusedWrite[];
+  as_of?: AsOf | null;
 }
 
 /** A worker. */
@@ -1821,6 +2081,17 @@ export interface Worker {
   holding: string[];
   quarantine: QuarantineState | null;
   last_seen_at: string | null;
+}
+
+/** What came of a worker's attempts. */
+export interface WorkerCounts {
+  attempts: number;
+  succeeded: number;
+  failed: number;
+  given_back: number;
+  lost: number;
+  revoked: number;
+  seconds: number;
 }
 
 /** The worker's last stream was closed by its side without a goodbye. */
@@ -1897,7 +2168,7 @@ export interface WorkerLeftV1 {
 
 /** The workers, by id. */
 export interface WorkerPage {
-  items: Worker[];
+  items: ListedWorker[];
   next_cursor: string | null;
   position: number;
 }
