@@ -9,7 +9,7 @@ import pytest
 
 from tests.watchers.fake_apiserver import FakeApiServer, Fault, fake_apiserver
 from watchers.kubernetes.credentials import Access, Nobody
-from watchers.kubernetes.server import PODS, ApiServer, Blind, Bounds, Expired, Refused
+from watchers.kubernetes.server import PODS, RETRY_AFTER_MAX_S, ApiServer, Blind, Bounds, Expired, Refused
 
 BOUND = 4_096
 POD = {"type": "ADDED", "object": {"metadata": {"uid": "u", "name": "a"}, "status": {"message": ""}}}
@@ -111,6 +111,20 @@ async def test_a_retry_after_is_passed_on(api: FakeApiServer, make: Make) -> Non
         await server.page(PODS, "default", {})
 
     assert 7.0 == raised.value.retry_after_s
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("60", RETRY_AFTER_MAX_S), ("61", RETRY_AFTER_MAX_S), ("9" * 400, RETRY_AFTER_MAX_S), ("-1", 0.0), ("soon", 0.0)],
+)
+async def test_a_server_is_not_left_alone_longer_than_a_minute(
+    api: FakeApiServer, make: Make, said: str, seconds: float
+) -> None:
+    api.fault = lambda asked: Fault(status=503, headers={"Retry-After": said})
+    with pytest.raises(Blind) as raised:
+        await make().page(PODS, "default", {})
+
+    assert seconds == raised.value.retry_after_s
 
 
 async def test_names_are_quoted_into_the_path(make: Make, api: FakeApiServer) -> None:

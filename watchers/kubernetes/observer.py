@@ -97,16 +97,12 @@ class Observing:
         """Observe until cancelled, or until one part cannot go on."""
         await self.teller.introduce()
         await self.teller.learn()
-        if await self._has_sandboxes():
-            self._watch_sandboxes()
-        parts = [
-            self.teller.run(),
-            self.teller.mind_the_service(),
-            *(one.run() for one in self.reflectors),
-            *(one(self) for one in also),
-        ]
         async with asyncio.TaskGroup() as group:
-            for part in parts:
+            for part in (self.teller.run(), self.teller.mind_the_service()):
+                group.create_task(part)
+            if await self._has_sandboxes():
+                self._watch_sandboxes()
+            for part in (*(one.run() for one in self.reflectors), *(one(self) for one in also)):
                 group.create_task(part)
 
     def _reflector(self, selection: Selection, keeper: Watched) -> Reflector:
@@ -122,8 +118,8 @@ class Observing:
         self._reflector(Selection(PODS, self.plan.namespace, f"{SANDBOX_POD_LABEL},{MANAGED_BY}!={OURS}"), pods)
 
     async def _has_sandboxes(self) -> bool:
-        """Whether this cluster knows sandboxes; asked until it answers."""
-        pauses = self.plan.pace.backoff.pauses(self.clock)
+        """Whether this cluster knows sandboxes; asked until it answers, and out of sight until then."""
+        pauses, told = self.plan.pace.backoff.pauses(self.clock), False
         while True:
             try:
                 await self.server.page(SANDBOXES, self.plan.namespace, {"limit": "1"})
@@ -131,7 +127,10 @@ class Observing:
                 log.info("no sandboxes are observed: %s", refusal)
                 return False
             except (Blind, Expired) as error:
-                log.warning("the API server cannot be asked yet: %s", error)
+                if not told:
+                    told = True
+                    log.warning("the API server cannot be asked yet: %s", error)
+                    self.teller.blind(str(error))
             else:
                 return True
             await asyncio.sleep(next(pauses))

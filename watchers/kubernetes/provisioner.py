@@ -12,7 +12,7 @@ A body's own changes, which the observer sees, wake it; else it looks every `ROU
 assertions are spread over the whole interval, so that a thousand bodies are not stamped in one second.
 
 Bounds: `AT_ONCE` workspaces are worked on at a time. Failure: one workspace's trouble is logged, counted, and tried
-again in the next round; it never keeps the others. A lost fence, and what the key may not do, end it.
+again in the next round; it never keeps the others. A lost fence, and a key that is not known any more, end it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jackline.clock import Clock
-from jackline.errors import FenceLost, Forbidden, JacklineError, Problem, Unauthorised
+from jackline.errors import FenceLost, JacklineError, Problem, Unauthorised
 from jackline.workspaces.contract import Attached, NotOurs, NotYet, Observation, PlaceFailed, Provider, WorkspaceRef
 from watchers.kubernetes.reports import Batch, Known, Reports
 from watchers.kubernetes.server import Blind, Expired, Refused
@@ -37,7 +37,7 @@ ASSERT_EVERY_S: Final = 300.0
 JITTER: Final = 0.2
 AT_ONCE: Final = 8
 BEFORE_ATTACHMENT: Final = ("placing", "provisioning", "attaching")
-FATAL: Final = (FenceLost, Forbidden, Unauthorised)
+FATAL: Final = (FenceLost, Unauthorised)
 
 
 @dataclass(frozen=True, slots=True)

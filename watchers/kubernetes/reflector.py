@@ -36,13 +36,15 @@ from watchers.kubernetes.server import (
     read,
     read_shape,
 )
-from watchers.kubernetes.shapes import Change
+from watchers.kubernetes.shapes import Change, Page
 
 log = logging.getLogger(__name__)
 
 OBJECTS_MAX: Final = 50_000
 CONFIRM_AT_ONCE: Final = 8
 SHORT_STREAMS_MAX: Final = 3
+EMPTY_PAGES_MAX: Final = 100
+"""Pages in a row that bring nothing new: a selection may skip many objects, but not for ever."""
 BACKOFF: Final = Retry(first_s=0.2, cap_s=10.0)
 
 
@@ -174,19 +176,27 @@ class Reflector:
         """Every object by UID, and the version of the list."""
         listed: dict[str, Any] = {}
         query = {**self.selection.query, "limit": str(self._pace.list_limit)}
-        while True:
+        empty = 0
+        while empty <= EMPTY_PAGES_MAX:
+            before = len(listed)
             page = await self._server.page(self.selection.resource, self.selection.namespace, query)
             for raw in page.items or ():
                 found = read(self.selection.resource, raw)
                 listed[found.metadata.uid] = found
             self._bound(len(listed))
             if not page.metadata.continue_:
-                break
+                return listed, self._version_of(page)
             query["continue"] = page.metadata.continue_
+            empty = 0 if len(listed) > before else empty + 1
+        msg = f"more than {EMPTY_PAGES_MAX} pages without anything new"
+        raise Blind(msg)
+
+    @staticmethod
+    def _version_of(page: Page) -> str:
         if not page.metadata.resource_version:
             msg = "a list without a version"
             raise Blind(msg)
-        return listed, page.metadata.resource_version
+        return page.metadata.resource_version
 
     def _bound(self, count: int) -> None:
         if count > self._pace.objects_max:
@@ -267,9 +277,10 @@ class Reflector:
         await self._seen(found)
 
     async def _gone(self, last: Any, version: str) -> None:
+        await self._keeper.gone(last, version)
+        # Only now: an end that could not be handed on is found missing again.
         self._astray.pop(last.metadata.uid, None)
         self._known.pop(last.metadata.uid, None)
-        await self._keeper.gone(last, version)
 
     async def _confirmed(self, suspects: list[Any]) -> list[Any]:
         """Those that are really no more; the others are told as seen, and kept as astray."""

@@ -31,6 +31,8 @@ LIST_LIMIT: Final = 500
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0
 SLACK_S: Final = 5.0
+RETRY_AFTER_MAX_S: Final = 60.0
+"""However long a server asks to be left alone."""
 CONNECTIONS_MAX: Final = 32
 
 
@@ -260,7 +262,8 @@ class ApiServer:
             return Blind("the API server does not accept the credentials")
         if code == httpx.codes.TOO_MANY_REQUESTS or code >= httpx.codes.INTERNAL_SERVER_ERROR:
             after = response.headers.get("Retry-After", "")
-            return Blind(f"the API server answered {code}", float(after) if after.isdigit() else 0.0)
+            seconds = float(after) if after.isascii() and after.isdigit() else 0.0
+            return Blind(f"the API server answered {code}", min(seconds, RETRY_AFTER_MAX_S))
         try:
             status = msgspec.json.decode(await self._whole(response), type=Status)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):

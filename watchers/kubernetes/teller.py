@@ -138,9 +138,9 @@ class Teller:
 
     async def _tell_dropped(self, why: str) -> None:
         seen = [
-            (body.workspace_id, Observation("watch_dropped", body.identity, reason="WatchDropped", message=why[:4000]))
-            for body in self.view.bodies.values()
-            if body.tellable
+            (workspace_id, Observation("watch_dropped", identity_of(uid), reason="WatchDropped", message=why[:4000]))
+            for workspace_id, uid in self.view.standing.items()
+            if uid not in self.view.bodies or not self.view.bodies[uid].over
         ]
         for start in range(0, len(seen), BATCH_MAX):
             await self._send(Batch(seen[start : start + BATCH_MAX]))

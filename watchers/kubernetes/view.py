@@ -120,9 +120,10 @@ class View:
     def pod_gone(self, last: Pod, version: str) -> None:
         """A pod that is no more."""
         self._others.pop(last.metadata.uid, None)
-        body = self.bodies.pop(last.metadata.uid, None)
+        body = self.bodies.get(last.metadata.uid)
         if body is not None:
             self._posting.tell(body.workspace_id, verdicts.deleted(body, last, self._around(last), version))
+            del self.bodies[last.metadata.uid]
             self.on_change(body.workspace_id)
 
     def sandbox(self, sandbox: Sandbox) -> None:

@@ -332,6 +332,17 @@ async def one_object_more_than_allowed_makes_everything_unknown(world: World) ->
 
 
 @scenario(fake=True)
+async def a_server_that_is_out_of_reach_from_the_start_makes_everything_unknown(world: World) -> None:
+    await world.pod("a")
+    world.api.fault = lambda asked: Fault(refuse=True)
+    await world.begin()
+    await world.unknown("a")
+    world.api.fault = lambda asked: None
+
+    await world.known("a")
+
+
+@scenario(fake=True)
 async def a_server_that_forgets_everything_from_the_start_is_asked_again(world: World) -> None:
     await world.pod("a")
     world.api.fault = lambda asked: Fault(expired=True)

@@ -1,0 +1,150 @@
+"""A run's directory while its worker or the service is away, or somebody else goes on with the run."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.client.serving import WorkerProcess
+from tests.system.ground_stage import WITHIN_S, own_stage, path_of
+from tests.waiting import until
+
+pytestmark = [pytest.mark.system, pytest.mark.origin("C1", "C5")]
+
+
+def test_a_worker_whose_key_is_for_its_own_name_may_look_after_its_directories(
+    jackline_script: Path, tmp_path: Path
+) -> None:
+    with own_stage(jackline_script, tmp_path) as stage:
+        stage.worker.stop()
+        key = stage.client.create_key("own", "worker", worker_ids=["own"]).key
+        stage.worker.start({"JACKLINE_KEY": str(key)})
+        run_id = stage.submit(on_workspace_lost="retry_fresh")
+        first = stage.standing(run_id)
+        shutil.rmtree(path_of(first))
+        second = stage.standing(run_id, attempt=2)
+        stage.client.cancel(run_id)
+        stage.until_workspace(second.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
+
+        assert "cancelled" == stage.client.run(run_id).state
+        assert [] == stage.worker.happened("observation_refused")
+
+
+@pytest.mark.origin("C12", "K16")
+def test_a_directory_that_was_reaped_while_its_worker_was_away_is_destroyed_when_it_is_back(
+    jackline_script: Path, tmp_path: Path
+) -> None:
+    with own_stage(jackline_script, tmp_path, settings={"JACKLINE_IDLE_REAP_S": "1"}) as stage:
+        run_id = stage.submit('echo "$JACKLINE_WORKSPACE_ID $PWD"; jackline park --question "go on?"')
+        workspace = stage.standing(run_id)
+        stage.until_run(run_id, "waiting_input")
+        stage.worker.kill()
+        stage.until_workspace(workspace.workspace_id, lambda one: one.teardown, "the workspace is reaped")
+        assert path_of(workspace).exists()
+
+        stage.worker.start()
+        stage.until_workspace(workspace.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
+        assert not path_of(workspace).exists()
+        assert "waiting_input" == stage.client.run(run_id).state
+
+
+@pytest.mark.origin("C8", "R18")
+def test_a_directory_that_cannot_be_made_fails_the_attempt_and_not_the_run_as_lost(
+    jackline_script: Path, tmp_path: Path
+) -> None:
+    with own_stage(jackline_script, tmp_path) as stage:
+        place = stage.worker.home / "workspaces"
+        shutil.rmtree(place)
+        place.write_text("in the way")
+        run = stage.client.wait(stage.submit(max_attempts=1), WITHIN_S)
+        place.unlink()
+        again = stage.client.wait(stage.submit("true"), WITHIN_S)
+
+        assert "aborted" == run.state
+        assert "workspace.provision_faulted.v1" in stage.topics(run.run_id)
+        assert "workspace.lost.v1" not in stage.topics(run.run_id)
+        assert "succeeded" == again.state
+        assert [] == list((stage.worker.home / "attempts").iterdir())
+
+
+@pytest.mark.origin("C9", "R14", "K5")
+def test_a_killed_worker_leaves_its_directory_unknown_and_goes_on_in_it(jackline_script: Path, tmp_path: Path) -> None:
+    with own_stage(jackline_script, tmp_path, "--come-back", "30") as stage:
+        run_id = stage.submit()
+        workspace = stage.standing(run_id)
+        stage.worker.kill()
+        unknown = stage.until_workspace(
+            workspace.workspace_id, lambda one: one.unknown_since is not None, "nobody sees the directory"
+        )
+        assert ("running", "holder_gone") == (unknown.phase, unknown.unknown_cause)
+
+        stage.worker.start()
+        again = stage.standing(run_id, attempt=2)
+        stage.until_workspace(workspace.workspace_id, lambda one: one.unknown_since is None, "it is seen again")
+
+        assert (workspace.workspace_id, workspace.identity) == (again.workspace_id, again.identity)
+        assert "workspace.lost.v1" not in stage.topics(run_id)
+
+
+@pytest.mark.origin("K5", "H14")
+def test_a_directory_that_was_deleted_while_the_worker_was_away_is_lost_when_it_is_back(
+    jackline_script: Path, tmp_path: Path
+) -> None:
+    with own_stage(jackline_script, tmp_path) as stage:
+        run_id = stage.submit()
+        workspace = stage.standing(run_id)
+        stage.worker.kill()
+        shutil.rmtree(path_of(workspace))
+        stage.worker.start()
+
+        assert "DirectoryDeleted" == stage.until_run(run_id, "lost").error["reason"]
+
+
+@pytest.mark.origin("K5")
+def test_after_a_restart_of_the_service_every_directory_is_seen_again(jackline_script: Path, tmp_path: Path) -> None:
+    with own_stage(jackline_script, tmp_path) as stage:
+        run_id = stage.submit()
+        workspace = stage.standing(run_id)
+        stage.service.kill()
+        stage.service.start()
+        stage.until_workspace(workspace.workspace_id, lambda one: one.unknown_since is None, "it is seen again")
+        topics = stage.topics(run_id)
+
+        assert "workspace.continuity_unknown.v1" in topics
+        assert "workspace.continuity_restored.v1" in topics
+        assert ("running", 1) == ((run := stage.client.run(run_id)).state, run.attempt)
+
+
+@pytest.mark.origin("C11", "C29")
+def test_a_loss_that_nobody_could_be_told_is_told_when_the_service_is_back(
+    jackline_script: Path, tmp_path: Path
+) -> None:
+    with own_stage(jackline_script, tmp_path) as stage:
+        run_id = stage.submit()
+        workspace = stage.standing(run_id)
+        stage.service.kill()
+        shutil.rmtree(path_of(workspace))
+        until(lambda: stage.worker.happened("workspace_gone"), what="the worker has seen it", within_s=WITHIN_S)
+        stage.service.start()
+
+        assert "DirectoryDeleted" == stage.until_run(run_id, "lost").error["reason"]
+
+
+@pytest.mark.origin("C6")
+def test_a_run_that_goes_on_elsewhere_has_its_first_directory_destroyed(jackline_script: Path, tmp_path: Path) -> None:
+    with own_stage(jackline_script, tmp_path) as stage:
+        run_id = stage.submit()
+        first = stage.standing(run_id)
+        stage.worker.kill()
+        other = WorkerProcess(stage.service, "other", "--queue", stage.worker.worker_id, "--grace", "1").start()
+        try:
+            second = stage.standing(run_id, attempt=2)
+            assert first.workspace_id != second.workspace_id
+            assert path_of(first).exists()
+
+            stage.worker.start()
+            stage.until_workspace(first.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
+            assert not path_of(first).exists()
+            assert "running" == stage.client.run(run_id).state
+        finally:
+            other.close()
