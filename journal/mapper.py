@@ -69,7 +69,7 @@ class Envelope(msgspec.Struct, Generic[T], gc=False):
 
 _encode = msgspec.json.Encoder().encode
 _fields = msgspec.json.Decoder(Envelope[dict[str, Json]])
-_UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, TypeError)
+_UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError)
 """What decoding raises, and what a step from an old payload may raise on one that it does not expect."""
 
 
