@@ -2,7 +2,8 @@
 
 A caller shows its key as ``Authorization: Bearer <key>``. A browser cannot do that for an event stream or a WebSocket,
 so it first exchanges its key for a *ticket*: good once, for ``TICKET_S`` seconds, in the query of one url. A key itself
-is never accepted in a url, where logs and histories keep it.
+is never accepted in a url, where logs and histories keep it. Keys that open nothing are answered 401, and 429 once too
+many came from one address (``api/strangers.py``).
 
 Every command may carry ``Idempotency-Key``; with tenant, principal, method and path it makes the command id, under
 which the journal remembers the answer. The digest of the body travels along, so that the same key with another body is
@@ -19,8 +20,9 @@ from urllib.parse import parse_qs
 from api.bodies import canonical_digest
 from api.clock import new_secret
 from api.keys import Entry, KeyRing
-from api.problems import InvalidBody, RoleNotAllowed, Unauthenticated
+from api.problems import InvalidBody, RoleNotAllowed, TooManyFailures, Unauthenticated
 from api.roles import Roles
+from api.strangers import Strangers, address_of
 from commands.desk import Caller
 from domain.values import Moment
 
@@ -32,6 +34,7 @@ KNOWN_MAX = 10_000
 IDEMPOTENCY_KEY_MAX_CHARS = 255
 
 _BEARER = "bearer "
+_TICKET = b"ticket="
 _TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -58,9 +61,10 @@ class Tickets:
 class Gate:
     """Lets in those whose key opens the route."""
 
-    def __init__(self, keys: KeyRing, tickets: Tickets) -> None:
+    def __init__(self, keys: KeyRing, tickets: Tickets, strangers: Strangers) -> None:
         self.keys = keys
         self.tickets = tickets
+        self._strangers = strangers
         self._known: dict[bytes, Entry] = {}
 
     def admit(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], now: Moment) -> Entry:
@@ -68,15 +72,20 @@ class Gate:
 
         Raises:
             Unauthenticated: there was none, or none that opens anything.
+            TooManyFailures: it opens nothing either, and many like it came from the same address.
         """
         shown = headers.get(b"authorization")
-        if shown is not None:
-            entry = self._by_key(shown, now.wall)
-        else:
-            entry = self._by_ticket(scope, now)
+        entry = self._by_ticket(scope, now) if shown is None else self._by_key(shown, now.wall)
         if entry is None:
+            if shown is not None or _TICKET in scope["query_string"]:
+                self._count(address_of(scope), now)
             raise Unauthenticated
         return entry
+
+    def _count(self, address: str, now: Moment) -> None:
+        wait_s = self._strangers.failed(address, now.mono)
+        if wait_s > 0.0:
+            raise TooManyFailures(self._strangers.limit, wait_s)
 
     def _by_key(self, shown: bytes, now: datetime) -> Entry | None:
         """The entry of this header's key; one that was checked before is found by digest, and asked for its end."""
@@ -96,7 +105,7 @@ class Gate:
 
     def _by_ticket(self, scope: Mapping[str, Any], now: Moment) -> Entry | None:
         query: bytes = scope["query_string"]
-        if b"ticket=" not in query:
+        if _TICKET not in query:
             return None
         given = parse_qs(query.decode("latin-1")).get("ticket", [])
         entry = self.tickets.redeem(given[0], now) if given else None

@@ -10,6 +10,9 @@ asks the table in memory, which this process alone changes, and open streams of 
 that is live cannot be revoked: nobody could make another.
 
 A key that is expired, revoked or unknown opens nothing, and costs its holder the same time.
+
+The idempotency key under which a key was made is kept with it. A repeat makes no second key, and cannot be given the
+first answer, since the secret is kept nowhere: it is refused with the id of the key that it made.
 """
 
 import hashlib
@@ -25,9 +28,10 @@ from typing import Any
 import msgspec
 
 from api.clock import ALPHABET, new_secret
-from api.problems import KeyUnknown, LastAdminKey
+from api.problems import KeyMade, KeyUnknown, LastAdminKey
 from commands.desk import Caller, Role
 from domain.refusal import InvalidCommand
+from journal.errors import IdempotencyMismatch
 
 PREFIX = "jlk"
 ID_CHARS, SECRET_CHARS, CHECK_CHARS = 8, 43, 6
@@ -39,6 +43,9 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS keys (
     key_id TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, leader_ids TEXT, worker_ids TEXT,
     not_after TEXT, hash BLOB NOT NULL, created_at TEXT NOT NULL, created_by TEXT NOT NULL, revoked_at TEXT
+) STRICT;
+CREATE TABLE IF NOT EXISTS made_by (
+    command_id TEXT PRIMARY KEY, digest TEXT NOT NULL, key_id TEXT NOT NULL
 ) STRICT
 """
 _DUMMY = hashlib.sha256(b"no key").digest()
@@ -80,6 +87,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     leader_ids: tuple[str, ...] | None = None
     worker_ids: tuple[str, ...] | None = None
     not_after: datetime | None = None
+
+
+class Command(msgspec.Struct, frozen=True):
+    """Under which command id a key is asked for, and the digest of all that was asked."""
+
+    command_id: str
+    digest: str
 
 
 class Entry(msgspec.Struct):
@@ -126,12 +140,16 @@ class KeyRing:
             return False
         return key.not_after is None or now < key.not_after
 
-    def make(self, wanted: Wanted, by: str, now: datetime) -> tuple[Key, str]:
+    def make(self, wanted: Wanted, by: str, now: datetime, *, command: Command | None = None) -> tuple[Key, str]:
         """A new key and its token, which is kept nowhere.
 
         Raises:
             InvalidCommand: as many keys as there may be open something already.
+            KeyMade: this command made a key before, whatever became of it.
+            IdempotencyMismatch: its idempotency key was used for another request.
         """
+        if command is not None:
+            self._require_first(command)
         live = sum(self.is_live(entry.key, now) for entry in self._entries.values())
         if live >= self.most:
             raise InvalidCommand(
@@ -150,16 +168,25 @@ class KeyRing:
             created_at=now,
             created_by=by,
         )
-        self.keep(key, _digest(key_id, secret))
+        self.keep(key, _digest(key_id, secret), command)
         return key, _token(key_id, secret)
 
-    def keep(self, key: Key, digest: bytes) -> None:
-        """Put a key down, durably, and let it open what it opens from now on."""
+    def _require_first(self, command: Command) -> None:
+        select = "SELECT digest, key_id FROM made_by WHERE command_id = ?"
+        row = self._file.execute(select, (command.command_id,)).fetchone()
+        if row is not None:
+            raise KeyMade(row[1]) if row[0] == command.digest else IdempotencyMismatch(command.command_id)
+
+    def keep(self, key: Key, digest: bytes, command: Command | None = None) -> None:
+        """Put a key down, durably and with the command that made it, and let it open what it opens from now on."""
         values = msgspec.to_builtins(key)
         row = [values[name] if name in _PLAIN else _encoded(values[name]) for name in Key.__struct_fields__]
         marks = ", ".join("?" * (len(row) + 1))
         with self._file:
             self._file.execute(f"INSERT INTO keys ({_COLUMNS}, hash) VALUES ({marks})", [*row, digest])  # noqa: S608
+            if command is not None:
+                made = (command.command_id, command.digest, key.key_id)
+                self._file.execute("INSERT INTO made_by VALUES (?, ?, ?)", made)
         self._hold(key, digest)
 
     def _hold(self, key: Key, digest: bytes) -> None:
@@ -228,7 +255,7 @@ def _open(path: Path | None) -> sqlite3.Connection:
         path.chmod(0o600)
         connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute(_SCHEMA)
+    connection.executescript(_SCHEMA)
     connection.commit()
     return connection
 

@@ -15,6 +15,7 @@ from api.followings import Followings
 from api.health import Health
 from api.keys import KeyRing
 from api.settings import Settings
+from api.strangers import Strangers
 from api.streams import OpenStreams
 from api.unknowns import observers, unknowns
 from commands.desk import Desk
@@ -98,7 +99,7 @@ class Node:
 
     def use_keys(self, keys: KeyRing) -> None:
         """Let callers in by these keys; the streams of one that is revoked end."""
-        self.gate_or_none = Gate(keys, self.tickets)
+        self.gate_or_none = Gate(keys, self.tickets, Strangers(self.settings.key_failures))
         keys.on_revoked = self.streams.revoked
 
     def stop_taking(self) -> None:

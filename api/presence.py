@@ -15,11 +15,12 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from api.admission import require_role
+from api.bodies import parsed
 from api.channel import FAILED, GOING_AWAY, NORMAL, UNAUTHENTICATED, refuse
 from api.keys import Entry
 from api.leading import conversation
 from api.node import Node
-from api.problems import Booting
+from api.problems import Booting, Malformed, TooDeep
 from api.roles import TABLE, Roles
 from api.sockets import half_open
 from api.streams import Opened
@@ -115,8 +116,16 @@ async def _listen(receive: Receive, opened: Opened) -> None:
         if message["type"] == "websocket.disconnect":
             opened.left = "half_open" if half_open(message) else None
             return
-        with suppress(msgspec.DecodeError, UnicodeEncodeError):
-            said = msgspec.json.decode(message.get("text") or message.get("bytes") or b"null")
-            if isinstance(said, dict) and said.get("kind") == "goodbye":
-                opened.left = "left"
-                return
+        text = message.get("text")
+        if _is_goodbye(text.encode() if text is not None else message.get("bytes") or b""):
+            opened.left = "left"
+            return
+
+
+def _is_goodbye(body: bytes) -> bool:
+    """Whether a leader says that it leaves; what is nothing that can be read says nothing."""
+    try:
+        said = parsed(body)
+    except (Malformed, TooDeep):
+        return False
+    return isinstance(said, dict) and said.get("kind") == "goodbye"

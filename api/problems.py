@@ -24,9 +24,11 @@ STATUS: Mapping[str, int] = {
     "body_too_large": 413,
     "too_deep": 413,
     "unauthenticated": 401,
+    "rate_limited": 429,
     "not_allowed": 403,
     "not_found": 404,
     "key_unknown": 404,
+    "key_made": 409,
     "last_admin_key": 409,
     "method_not_allowed": 405,
     "too_many_streams": 503,
@@ -152,6 +154,19 @@ class Unauthenticated(Refusal):
         super().__init__("a valid key is required: send `Authorization: Bearer <key>`")
 
 
+class TooManyFailures(Refusal):
+    """Too many keys that open nothing came from this address; one that opens something is let in all the same."""
+
+    code = "rate_limited"
+
+    def __init__(self, limit: int, retry_after_s: float) -> None:
+        super().__init__(
+            f"more than {limit} keys that open nothing came from this address within a minute",
+            limit=limit,
+            retry_after_s=round(retry_after_s, 3),
+        )
+
+
 class RoleNotAllowed(Refusal):
     """The caller's role may not use this route; ``allowed`` says which may."""
 
@@ -189,6 +204,19 @@ class KeyUnknown(Refusal):
 
     def __init__(self, key_id: str) -> None:
         super().__init__(f"no key has the id {key_id!r}", key_id=key_id)
+
+
+class KeyMade(Refusal):
+    """This very request has made a key already; its secret was in the first answer and cannot be shown again."""
+
+    code = "key_made"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(
+            f"this idempotency key has made the key {key_id!r}, whose secret was shown once: "
+            "if that answer was lost, revoke the key and make another under a new idempotency key",
+            key_id=key_id,
+        )
 
 
 class LastAdminKey(Refusal):

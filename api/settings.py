@@ -50,6 +50,9 @@ class Settings(BaseSettings):
     fence_required: FenceMode = Field("required", description="what a guarded write without a fence means")
     drain_s: float = _seconds(10.0, "how long a stop waits for what is under way", low=0.1)
     streams: Annotated[int, Field(ge=1, le=1_000_000)] = Field(10_000, description="open streams at most, in all")
+    key_failures: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        10, description="keys that open nothing, for each address and minute, that are told 401; more are told 429"
+    )
 
     leader_grace_s: float = _seconds(60.0, "how long a leader may have no connection before its runs are settled")
     worker_gone_s: float = _seconds(60.0, "how long a worker may be unheard before it is gone")

@@ -95,7 +95,7 @@ OWN = ""
 
 _ARRAY = 0x5B
 _encode = msgspec.json.Encoder().encode
-_UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, TypeError)
+_UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError)
 """What decoding raises, and what a step from an old payload may raise on one that it does not expect."""
 
 

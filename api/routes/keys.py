@@ -7,14 +7,14 @@ from fastapi import APIRouter
 from api import requests, wire_service
 from api.admission import TICKET_S
 from api.calls import Answer, Call, Endpoint
-from api.keys import Wanted
+from api.keys import Command, Wanted
 
 router = APIRouter(route_class=Endpoint, tags=["keys"])
 
 
 @router.post("/v1/keys", status_code=201, response_model=wire_service.MadeKey)
 async def make(call: Call, body: requests.NewKey) -> Answer:
-    """Make a key; its secret is in this answer and nowhere else."""
+    """Make a key; its secret is in this answer and nowhere else, so a repeat is refused with the key's id."""
     wanted = Wanted(
         name=body.name,
         role=body.role,
@@ -22,7 +22,9 @@ async def make(call: Call, body: requests.NewKey) -> Answer:
         worker_ids=_ids(body.worker_ids),
         not_after=body.not_after,
     )
-    key, token = call.node.keys.make(wanted, call.caller.principal, call.node.clock().wall)
+    caller = call.caller
+    command = None if caller.command_id is None else Command(caller.command_id, caller.request_digest or "")
+    key, token = call.node.keys.make(wanted, caller.principal, call.node.clock().wall, command=command)
     return {**key.shown(), "key": token}
 
 

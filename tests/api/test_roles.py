@@ -62,7 +62,7 @@ async def test_without_a_key_that_opens_something_every_route_but_two_is_closed(
         method, _, path = route.partition(" ")
         for key in (None, "", "garbage", revoked):
             answer = await service.ask(method, path.format_map(NAMES), b"{}", key=key)
-            if answer.status_code != 401:
+            if answer.status_code not in (401, 429):
                 open_to_all.add(route)
 
     assert {"GET /livez", "GET /readyz"} == open_to_all
