@@ -50,7 +50,9 @@ def test_every_verb_that_the_service_adds_to_the_command_line_can_be_loaded() ->
 
 @pytest.mark.parametrize("distribution", [SERVICE, CLIENT], ids=["service", "client"])
 def test_everything_that_a_distribution_needs_is_pinned(distribution: dict[str, Any]) -> None:
-    needed = [*distribution["project"]["dependencies"], *distribution["build-system"]["requires"]]
+    project = distribution["project"]
+    extras = [line for extra in project.get("optional-dependencies", {}).values() for line in extra]
+    needed = [*project["dependencies"], *extras, *distribution["build-system"]["requires"]]
     names = {canonicalize_name(Requirement(line).name) for line in needed} - {"jackline"}
 
     assert set() == names - PINNED
