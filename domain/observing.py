@@ -174,13 +174,17 @@ def _ours(known: str | None, seen: Observation) -> bool:
 
 def _sighted(seen: Seen, each: Observation) -> Seen:
     counts = each.kind == "harness_restarted" or each.incarnation is not None
-    higher = counts and (seen.started is None or (each.incarnation or 0) >= (seen.started.incarnation or 0))
-    started = each if higher else seen.started
+    started = each if counts and (not seen.started or _weight(each) >= _weight(seen.started)) else seen.started
     return _with(seen, alive=each, identity=each.identity or seen.identity, started=started, last=_heard(seen, each))
 
 
 def _heard(seen: Seen, each: Observation) -> LastSeen:
     return LastSeen(reason=each.reason or seen.last.reason, message=each.message or seen.last.message)
+
+
+def _weight(each: Observation) -> tuple[int, bool]:
+    """Of two equal counts, the one that says why it rose tells more."""
+    return each.incarnation or 0, each.kind == "harness_restarted"
 
 
 def _ending(workspace: Workspace, known: str | None, each: Observation) -> Observation | None:
@@ -192,14 +196,11 @@ def _ending(workspace: Workspace, known: str | None, each: Observation) -> Obser
     return each
 
 
-def _after_its_end(
-    draft: RunDraft, workspace: Workspace, observations: Sequence[Observation], now: Moment
-) -> None:  # fmt: skip
+def _after_its_end(draft: RunDraft, workspace: Workspace, observations: Sequence[Observation], now: Moment) -> None:
     end = put_together(workspace, observations).end
     if end is not None and workspace.awaits_teardown:
-        draft.on_workspace(
-            workspace.workspace_id, WorkspaceDestroyed(cause=end.reason or end.kind, destroyed_at=now.wall)
-        )
+        cause = end.reason or end.kind
+        draft.on_workspace(workspace.workspace_id, WorkspaceDestroyed(cause=cause, destroyed_at=now.wall))
     elif any(each.kind in ALIVE for each in observations):
         refuse_over(workspace)
 
@@ -252,9 +253,8 @@ def _appear(draft: RunDraft, workspace: Workspace, seen: Seen, now: Moment) -> N
         raise InvalidCommand(field="identity", value=None, limit=f"given for a {workspace.provider} workspace")
     if workspace.provider != "kubernetes":
         incarnation = 0 if seen.started is None else _starts(workspace, seen.started)
-        attach_into(
-            draft, workspace, Attach(identity=identity, incarnation=incarnation, version=seen.alive.version), now
-        )
+        attach = Attach(identity=identity, incarnation=incarnation, version=seen.alive.version)
+        attach_into(draft, workspace, attach, now)
     elif workspace.phase != "attaching":
         draft.on_workspace(workspace.workspace_id, WorkspaceProvisioning(identity=identity, since=now.wall))
 

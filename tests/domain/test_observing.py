@@ -173,6 +173,14 @@ def test_several_restarts_in_one_report_are_one_fact_with_the_highest_count() ->
     assert (4, "r4") == (restart.incarnation, restart.reason)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_a_sight_and_a_restart_with_one_count_the_restart_keeps_its_reason(order: int) -> None:
+    report = [seen("harness_restarted", incarnation=2, reason="OOMKilled"), seen("present", incarnation=2)][::order]
+    restart = standing().when(observe(*report)).fact(HarnessRestarted)
+
+    assert (2, "OOMKilled") == (restart.incarnation, restart.reason)
+
+
 def test_an_incarnation_never_goes_back_unless_the_report_is_the_one_that_was_applied() -> None:
     ahead = standing(restarted(3))
     refusal = ahead.when(observe(seen("present", incarnation=2, version="v1"))).then_refused(IncarnationBackwards)
