@@ -7,6 +7,9 @@ to the end of the journal it makes the indexes, one in each transaction, folds w
 one transaction with the tracking rows, at a position that is never before the live model's. A service that follows the
 old rows sees that the build has changed and goes on from there. Reads never fail: they see the old rows or the new.
 
+Asked for from the command line, a large one uses two cores (``helping``); in the service it leaves the other to those
+whom it serves.
+
 It may run in the service or in another process: the journal is only read (no lock is taken on it), and each transaction
 on the read models waits its turn for their kernel lock. Only one rebuild runs at a time. Whatever ends it, the live
 models are as they were; when the disk is full, what it wrote is dropped, because the service needs the space more.
@@ -22,6 +25,7 @@ from pathlib import Path
 
 from journal.errors import JournalError, StorageFull
 from journal.opening import open_readonly
+from projections.helping import Helper, shared
 from projections.refolding import Changes, Refolding, Source, Start, fold_into
 from projections.stored.catalogue import named
 from projections.stored.database import (
@@ -60,7 +64,9 @@ Progress = Callable[[str, int, int], None]
 class Rebuild:
     """One rebuild of some projections in one file."""
 
-    def __init__(self, database: Database, source: Source, projections: Sequence[Projection]) -> None:
+    def __init__(
+        self, database: Database, source: Source, projections: Sequence[Projection], *, helped: bool = False
+    ) -> None:
         self.failures: dict[str, Exception] = {}
         """What went wrong with the projections that could not be rebuilt."""
         self.resumed_at = 0
@@ -68,6 +74,7 @@ class Rebuild:
         self._database = database
         self._source = source
         self._projections = projections
+        self._helped = helped
         self._builds: dict[str, int] = {}
         self._began: dict[str, int] = {}
 
@@ -79,27 +86,41 @@ class Rebuild:
             StorageFull: the disk is full; what was rebuilt so far was dropped.
             JournalError: the journal, or the file of the read models, cannot be used.
         """
-        with self._database.rebuilding(), _seldom_collecting():
-            try:
-                return self._run(report)
-            except sqlite3.Error as error:
-                failure = plainly(self._database.path, error)
-                if isinstance(failure, StorageFull):
-                    self._give_up()
-                raise failure from error
+        with self._database.rebuilding() as right, self._plainly(), _seldom_collecting():
+            if self._helped:
+                self._share(right, report)
+            return self._run(report)
+
+    def help(self, report: Report) -> None:
+        """Do all of it but taking over, with the right of whoever does the rest; raises what ``run`` raises."""
+        with self._plainly(), _seldom_collecting():
+            self._prepare(self._projections, report)
+
+    @contextlib.contextmanager
+    def _plainly(self) -> Iterator[None]:
+        """Say what is wrong with the file, and give the space back when there is none."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            failure = plainly(self._database.path, error)
+            if isinstance(failure, StorageFull):
+                self._give_up()
+            raise failure from error
+
+    def _share(self, right: int, report: Report) -> None:
+        """Do all of it but taking over, with a helper if one is worth it."""
+        with self._database.reading() as connection:
+            seen = [tracked(connection, projection.name + NEXT) for projection in self._projections]
+        tail = self._source.load_tail().position
+        own, others = shared(self._projections, tail - min(0 if one is None else one.position for one in seen))
+        if not others:
+            return
+        with Helper(self._database.path.parent, others, right) as helper:
+            self._prepare(own, lambda at, total: report(min(at, helper.position), total))
+            helper.wait(tail, report)
 
     def _run(self, report: Report) -> dict[str, Tracked]:
-        with self._database.writing() as connection:
-            starts = [self._start(connection, projection) for projection in self._projections]
-        self._began = {start.projection.name: start.position for start in starts}
-        refolding = Refolding(self._source, starts)
-        self.resumed_at = refolding.position
-        self._catch_up(refolding, report)
-        for projection in self._standing(refolding):
-            for statement in index_statements(projection.tables, NEXT, self._builds[projection.name]):
-                with self._database.writing() as connection:
-                    connection.execute(statement)
-        self._catch_up(refolding, report)
+        refolding = self._prepare(self._projections, report)
         with self._database.writing() as connection:
             taken_over = self._take_over(connection, refolding)
         report(refolding.position, refolding.position)
@@ -108,6 +129,25 @@ class Rebuild:
                 drop_tables(connection, projection.tables, OLD)
         self.failures = refolding.failures
         return taken_over
+
+    def _prepare(self, projections: Sequence[Projection], report: Report) -> Refolding:
+        """Go on with these tables until they are complete but for the last facts."""
+        with self._database.writing() as connection:
+            starts = [self._start(connection, projection) for projection in projections]
+        self._began = {start.projection.name: start.position for start in starts}
+        refolding = Refolding(self._source, starts)
+        self.resumed_at = refolding.position
+        self._catch_up(refolding, report)
+        for projection in projections:
+            if projection.name not in refolding.failures:
+                self._index(projection)
+        self._catch_up(refolding, report)
+        return refolding
+
+    def _index(self, projection: Projection) -> None:
+        for statement in index_statements(projection.tables, NEXT, self._builds[projection.name]):
+            with self._database.writing() as connection:
+                connection.execute(statement)
 
     def _start(self, connection: sqlite3.Connection, projection: Projection) -> Start:
         """Where a rebuild of the projection goes on, or begins."""
@@ -240,7 +280,7 @@ def rebuild(data_dir: Path, names: Sequence[str] = (), progress: Progress | None
     title = ", ".join(projection.name for projection in wanted)
     with opened(data_dir) as (source, database):
         database.prepare()
-        rebuilding = Rebuild(database, source, wanted)
+        rebuilding = Rebuild(database, source, wanted, helped=True)
         done = rebuilding.run(lambda at, total: None if progress is None else progress(title, at, total))
         for failure in rebuilding.failures.values():
             raise failure

@@ -181,16 +181,16 @@ class Database:
                 reader.execute("COMMIT")
 
     @contextlib.contextmanager
-    def rebuilding(self) -> Iterator[None]:
-        """The right to rebuild, which one process has at a time.
+    def rebuilding(self) -> Iterator[int]:
+        """The right to rebuild, which one process has at a time, as the open file that whoever inherits it shares.
 
         Raises:
             ProjectionsBusy: another rebuild is under way.
         """
-        with _locked(self._rebuild_lock_path, tries=1):
-            yield
+        with _locked(self._rebuild_lock_path, tries=1) as right:
+            yield right
 
-    def _turn(self) -> contextlib.AbstractContextManager[None]:
+    def _turn(self) -> contextlib.AbstractContextManager[int]:
         return _locked(self._lock_path, tries=LOCK_TRIES)
 
     def close(self) -> None:
@@ -358,7 +358,7 @@ def _is_ours(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, tries: int) -> Iterator[None]:
+def _locked(path: Path, tries: int) -> Iterator[int]:
     """Hold a kernel lock on a file of its own, which is free again the moment its holder is gone."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -370,6 +370,6 @@ def _locked(path: Path, tries: int) -> Iterator[None]:
                 if left == 1:
                     raise ProjectionsBusy(str(path)) from None
                 threading.Event().wait(LOCK_PAUSE_S)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
