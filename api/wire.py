@@ -140,11 +140,23 @@ class Facts(Shown):
 
 
 class RunningClock(Shown):
-    """A clock that runs on a run."""
+    """A clock that runs on a run, on one of its workspaces, or on one of its turns."""
 
     name: str
     since: datetime | None
     due_at: datetime | None
+    workspace_id: str | None
+    turn: int | None
+
+
+class OpenTurn(Shown):
+    """A turn that is under way: its state and since when, what it is about, and the incarnation it is held to."""
+
+    turn: int
+    state: Literal["admitted", "waiting", "busy", "answer_unread"]
+    since: datetime
+    workspace_id: str | None
+    mark: int | None
 
 
 class WaitedFor(Shown):
@@ -186,6 +198,7 @@ class Why(BaseModel):
     evidence: dict[str, Any]
     fence: int
     clocks: list[RunningClock]
+    turns: list[OpenTurn]
     next: str
     waiting_for: list[WaitedFor]
     """Everything that keeps a queued run from being granted, what is decisive first."""

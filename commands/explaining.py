@@ -7,15 +7,18 @@ known; the answer says so, and in place of what would happen next stands what di
 
 from collections import deque
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from commands.blocking import Place, blocks, place_of
 from commands.desk import Caller, Desk
 from commands.footings import footings, ground_clocks
 from commands.showing import unknown_since
-from domain.lease import FenceBumped, LeaseBound
+from domain.lease import FenceBumped, Held, LeaseBound
 from domain.presence import LeaderGone, LeaderVanished, PresenceReseeded
+from domain.standing import Standing
 from domain.values import Moment
+from domain.worker import worker_stream
 from evidence.refused import RefusedWrite
 from journal.mapper import Recorded
 from projections.hindsight import AsOf, next_after, standing_of, told_until
@@ -46,10 +49,11 @@ def explain(desk: Desk, caller: Caller, run_id: str) -> dict[str, Any]:
         last_activity_at=active_at,
         quiet_since=active_at,
         unknown_since=unknown_since(standing.workspaces),
+        broke_at=_broke_at(desk, standing),
         clocks=tuple(_clocks(desk, run_id, now)),
         cited=lambda citation: _cited(desk, citation),
     )
-    return with_grounds(why(standing, facts, case), standing, footings(desk, standing, now), facts, now)
+    return with_grounds(why(standing, facts, case), standing, footings(desk, standing, now, case.broke_at), facts, now)
 
 
 def explain_then(desk: Desk, run_id: str, place: AsOf) -> dict[str, Any]:
@@ -67,6 +71,16 @@ def explain_then(desk: Desk, run_id: str, place: AsOf) -> dict[str, Any]:
         cited=lambda citation: _cited(desk, citation),
     )
     return why(standing_of(run_id, told), told, case)
+
+
+def _broke_at(desk: Desk, standing: Standing) -> datetime | None:
+    """When the connection of the run's holder broke; None when it was heard since, or nobody holds the run."""
+    lease, mark = standing.lease, standing.mark
+    if not isinstance(lease, Held) or mark is None or mark.fence != lease.fence:
+        return None
+    worker = desk.journal.streams.load(worker_stream(standing.known.submission.tenant, lease.worker))
+    broke_at: datetime | None = getattr(worker, "detached_at", None)
+    return broke_at if broke_at is not None and broke_at >= mark.renewed_at else None
 
 
 def _shown(place: Place | None) -> dict[str, Any] | None:

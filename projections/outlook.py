@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, assert_never
 
+from domain.grounds import pending_loss
+from domain.handing import spends_the_last
 from domain.lease import Held, Reserved
 from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
 from domain.standing import Standing
@@ -40,8 +42,11 @@ _SAID_OTHERWISE = frozenset({"reserved", "not_due", "nobody_asks"})
 """What the sentence about the state itself says already."""
 
 
-def outlook(standing: Standing, now: Moment, blocks: Sequence[Blocked] = ()) -> str:
-    """One sentence: what happens next, when, and who could change it; of several blocks the first is told."""
+def outlook(standing: Standing, now: Moment, blocks: Sequence[Blocked] = (), broke_at: datetime | None = None) -> str:
+    """One sentence: what happens next, when, and who could change it; of several blocks the first is told.
+
+    ``broke_at`` is when the holder's connection broke, if nothing was heard of it since.
+    """
     run = standing.known
     blocked = next((block for block in blocks if block.code not in _SAID_OTHERWISE), None)
     phase = run.phase
@@ -51,7 +56,7 @@ def outlook(standing: Standing, now: Moment, blocks: Sequence[Blocked] = ()) -> 
         case Queued():
             return _of_queued(standing, phase, now, blocked)
         case Running():
-            return _of_running(standing, now)
+            return _of_running(standing, now, broke_at)
         case Parked():
             return _of_parked(standing, phase, now)
         case WaitingVerdict():
@@ -107,7 +112,7 @@ def _with_labels(run: Run) -> str:
     return " and has the labels " + ", ".join(f"{key}={value}" for key, value in labels.items())
 
 
-def _of_running(standing: Standing, now: Moment) -> str:
+def _of_running(standing: Standing, now: Moment, broke_at: datetime | None) -> str:
     run, lease = standing.known, standing.lease
     if run.cancel is not None:
         return (
@@ -119,18 +124,29 @@ def _of_running(standing: Standing, now: Moment) -> str:
     if not standing.live(now):
         return (
             f"the lease of {_holder(standing)} is over since {_instant(_deadline(standing, lease, now))}: "
-            f"{_expired(run, lease)}; a worker that claims the run by id may take it over at once."
+            f"{_expired(standing, lease)}; a worker that claims the run by id may take it over at once."
         )
-    return f"{_holder(standing)} goes on; {_unless_renewed(run, standing, lease, now)}."
+    follows = _unless_renewed(run, standing, lease, now)
+    if broke_at is None:
+        return f"{_holder(standing)} goes on; {follows}."
+    return f"the connection of {_holder(standing)} broke at {_instant(broke_at)}{_patience(standing)}; {follows}."
+
+
+def _patience(standing: Standing) -> str:
+    """Why the whole ttl of a holder is waited whose connection broke, where it is."""
+    if pending_loss(standing) is not None:
+        return ", and its whole ttl is waited, because it was asked about a loss"
+    if spends_the_last(standing):
+        return ", and its whole ttl is waited, because this is the run's last attempt"
+    return ""
 
 
 def _unless_renewed(run: Run, standing: Standing, lease: Held, now: Moment) -> str:
     deadline = _deadline(standing, lease, now)
     if lease.sliced:
-        return (
-            f"its slice is over, and unless it hands back, parks or closes {_by(deadline, now)}, {_expired(run, lease)}"
-        )
-    unless = f"unless it renews {_by(deadline, now)}, {_expired(run, lease)}"
+        unless = f"unless it hands back, parks or closes {_by(deadline, now)}"
+        return f"its slice is over, and {unless}, {_expired(standing, lease)}"
+    unless = f"unless it renews {_by(deadline, now)}, {_expired(standing, lease)}"
     if run.pause_asked:
         return f"it was asked to pause, and the run is paused as soon as its attempt ends; {unless}"
     if lease.slice_ends_at is not None:
@@ -138,7 +154,12 @@ def _unless_renewed(run: Run, standing: Standing, lease: Held, now: Moment) -> s
     return unless
 
 
-def _expired(run: Run, lease: Held) -> str:
+def _expired(standing: Standing, lease: Held) -> str:
+    run, loss = standing.known, pending_loss(standing)
+    if loss is not None:
+        return (
+            f"{_by_loss(run)}, because workspace {loss.workspace_id} was lost ({lost_as(loss.reason, loss.exit_code)})"
+        )
     if lease.sliced:
         return "the run is queued again, with nothing counted"
     failed, bound = run.failed_attempts + 1, run.policy.max_attempts
@@ -147,6 +168,24 @@ def _expired(run: Run, lease: Held) -> str:
     if run.pause_asked:
         return f"the run is paused, with {failed} of {bound} attempts failed"
     return f"the run is queued again at once, with {failed} of {bound} attempts failed"
+
+
+def _by_loss(run: Run) -> str:
+    """What becomes of the run, at the end of its lease, by a loss that its holder was asked about."""
+    failed, bound = run.failed_attempts + 1, run.policy.max_attempts
+    match run.policy.on_workspace_lost:
+        case "settle_lost":
+            return "the run is settled as lost"
+        case "park":
+            return "the run waits to be taken over"
+        case "retry_fresh":
+            fresh = "is aborted" if failed >= bound else "is queued again for a fresh workspace"
+            return f"the run {fresh}, with {failed} of {bound} attempts failed"
+
+
+def lost_as(reason: str, exit_code: int | None) -> str:
+    """How a workspace was lost, with the exit code where that is known."""
+    return reason if exit_code is None else f"{reason}, exit {exit_code}"
 
 
 def _of_parked(standing: Standing, phase: Parked, now: Moment) -> str:
@@ -158,10 +197,18 @@ def _of_parked(standing: Standing, phase: Parked, now: Moment) -> str:
     if isinstance(lease, Held) and standing.live(now):
         kept = (
             f"{_holder(standing)} keeps its lease and goes on then; "
-            f"unless it renews {_by(_deadline(standing, lease, now), now)}, the lease ends and the run stays parked"
+            f"unless it renews {_by(_deadline(standing, lease, now), now)}, the lease ends and {_still(standing)}"
         )
         return f"{_awaited(run, phase)}: {kept}{wish}."
     return f"{_awaited(run, phase)}: it is then queued at the front of queue {run.submission.queue!r}{_taken(phase)}."
+
+
+def _still(standing: Standing) -> str:
+    """What becomes of a parked run at the end of the lease that it kept."""
+    run = standing.known
+    if pending_loss(standing) is None or run.policy.on_workspace_lost == "retry_fresh":
+        return "the run stays parked"
+    return _by_loss(run)
 
 
 def _awaited(run: Run, phase: Parked) -> str:

@@ -46,6 +46,8 @@ from domain.run_facts import (
     WorkerTimeout,
 )
 from domain.standing import Standing
+from domain.turn_facts import TurnMoved
+from domain.turns_state import Turn
 from domain.values import Fact, Moment, Value, cite
 from evidence.refused import RefusedWrite
 from journal.mapper import Recorded
@@ -84,6 +86,8 @@ class Case(Value, frozen=True, kw_only=True):
     last_activity_at: datetime | None = None
     quiet_since: datetime | None = None
     unknown_since: datetime | None = None
+    broke_at: datetime | None = None
+    """When the connection of the run's holder broke, if nothing was heard of it since."""
     clocks: tuple["Clock", ...] = ()
     """Clocks that no fact shows: the leader's grace, the quiet stretch, the time worked on it."""
 
@@ -96,11 +100,13 @@ class Refused(Value, frozen=True):
 
 
 class Clock(Value, frozen=True):
-    """A clock that is running: its name, since when, and the instant at which it is due."""
+    """A clock that is running: its name, since when, when it is due, and what of the run it is about."""
 
     name: str
     since: datetime | None
     due_at: datetime
+    workspace_id: str | None = None
+    turn: int | None = None
 
 
 class History:
@@ -160,7 +166,10 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
         "evidence": _evidence(standing, because, case),
         "fence": standing.lease.fence,
         "clocks": _clocks(standing, history, case),
-        "next": outlook(standing, case.now, case.blocked) if case.as_of is None else _followed(case.followed),
+        "next": outlook(standing, case.now, case.blocked, case.broke_at)
+        if case.as_of is None
+        else _followed(case.followed),
+        "turns": [_turn(turn, history) for turn in standing.known.turns.open.values()],
         "waiting_for": [_waited(block) for block in case.blocked],
         "queue": case.queue,
         "refused": [_refused(refused) for refused in case.refused],
@@ -170,6 +179,19 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
 
 def _waited(block: Blocked) -> dict[str, Any]:
     return {"code": block.code, "because": block.because, "until": block.until, "details": block.details}
+
+
+def _turn(turn: Turn, history: History) -> dict[str, Any]:
+    """An open turn, and since when it is in its state."""
+    moved = history.last_that(lambda fact: isinstance(fact, TurnMoved) and fact.turn == turn.turn)
+    since = [each.fact.moved_at for each in moved if isinstance(each.fact, TurnMoved)]
+    return {
+        "turn": turn.turn,
+        "state": turn.state,
+        "since": since[0] if since and turn.delivered else turn.admitted_at,
+        "workspace_id": turn.workspace_id,
+        "mark": turn.mark,
+    }
 
 
 def _refused(refused: Refused) -> dict[str, Any]:
@@ -286,6 +308,7 @@ def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> di
         "renewals": None,
         "lease_deadline": None,
         "detached": None,
+        "detached_at": case.broke_at,
         "last_activity_at": case.last_activity_at,
         "quiet_since": case.quiet_since,
         "unknown_since": case.unknown_since,
@@ -298,7 +321,7 @@ def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> di
                 "last_renewed_at": mark.renewed_at,
                 "renewals": mark.renewals,
                 "lease_deadline": case.now.wall_at(mark.deadline),
-                "detached": mark.detached,
+                "detached": mark.detached or case.broke_at is not None,
             }
         return evidence
     for recorded in because:
@@ -327,16 +350,16 @@ def _expiry(fact: LeaseExpired) -> dict[str, Any]:
 def _clocks(standing: Standing, history: History, case: Case) -> list[dict[str, Any]]:
     """The clocks that are running, soonest first."""
     run, lease, now = standing.known, standing.lease, case.now
-    clocks = [_clock(clock.name, clock.since, clock.due_at) for clock in case.clocks]
+    clocks = [_clock(clock) for clock in case.clocks]
     if isinstance(lease, Held):
         clocks.extend(_lease_clocks(standing, lease, now, past=case.as_of is not None))
     if isinstance(lease, Reserved):
-        clocks.append(_clock("reservation", _recorded_at(history.last(LeaseReserved)), lease.lapses_at))
+        clocks.append(_clock(Clock("reservation", _recorded_at(history.last(LeaseReserved)), lease.lapses_at)))
     if run.cancel is not None and not isinstance(run.phase, Settled):
-        clocks.append(_clock("cancel_grace", run.cancel.asked_at, run.cancel.settles_at))
+        clocks.append(_clock(Clock("cancel_grace", run.cancel.asked_at, run.cancel.settles_at)))
     if isinstance(run.phase, Queued) and run.phase.due_at > now.wall:
         since = _recorded_at(history.last_that(_queues))
-        clocks.append(_clock(_due_name(run.phase.reason), since, run.phase.due_at))
+        clocks.append(_clock(Clock(_due_name(run.phase.reason), since, run.phase.due_at)))
     return sorted(clocks, key=lambda clock: (clock["due_at"], clock["name"]))
 
 
@@ -345,11 +368,11 @@ def _lease_clocks(standing: Standing, lease: Held, now: Moment, *, past: bool) -
     if past:
         pass  # how long it was renewed for is not recorded
     elif mark is None or mark.fence != lease.fence:
-        yield _clock("lease", now.wall, now.after(lease.ttl_s).wall)
+        yield _clock(Clock("lease", now.wall, now.after(lease.ttl_s).wall))
     else:
-        yield _clock("reconnect" if mark.detached else "lease", mark.renewed_at, now.wall_at(mark.deadline))
+        yield _clock(Clock("reconnect" if mark.detached else "lease", mark.renewed_at, now.wall_at(mark.deadline)))
     if lease.slice_ends_at is not None and not lease.sliced:
-        yield _clock("slice", lease.granted_at, lease.slice_ends_at)
+        yield _clock(Clock("slice", lease.granted_at, lease.slice_ends_at))
 
 
 def _due_name(reason: str) -> str:
@@ -362,8 +385,14 @@ def _due_name(reason: str) -> str:
             return "retry"
 
 
-def _clock(name: str, since: datetime | None, due_at: datetime) -> dict[str, Any]:
-    return {"name": name, "since": since, "due_at": due_at}
+def _clock(clock: Clock) -> dict[str, Any]:
+    return {
+        "name": clock.name,
+        "since": clock.since,
+        "due_at": clock.due_at,
+        "workspace_id": clock.workspace_id,
+        "turn": clock.turn,
+    }
 
 
 def _recorded_at(found: list[Recorded]) -> datetime | None:

@@ -15,7 +15,7 @@ from domain.workspace_facts import ContinuityUnknown, WorkspaceLost, WorkspacePr
 from journal.mapper import Recorded
 from projections.document import fact_document
 from projections.ground_document import brief
-from projections.outlook import when
+from projections.outlook import lost_as, when
 
 TOLD_MAX = 3
 """Workspaces whose sentences follow the run's own; the others have theirs beside them."""
@@ -32,6 +32,8 @@ class Footing(Value, frozen=True, kw_only=True):
 
     workspace: Workspace
     unknown_age_s: float | None = None
+    seen_at: datetime | None = None
+    """When it was seen last, where its holder is the only one to watch it and that one's connection broke."""
     provision_due: datetime | None = None
     idle_due: datetime | None = None
 
@@ -50,7 +52,12 @@ def with_grounds(
     """
     sentences = [outlook_of(standing, footing, now) for footing in footings]
     shown = [
-        {**brief(footing.workspace), "unknown_age_s": footing.unknown_age_s, "next": sentence}
+        {
+            **brief(footing.workspace),
+            "unknown_age_s": footing.unknown_age_s,
+            "seen_at": footing.seen_at,
+            "next": sentence,
+        }
         for footing, sentence in zip(footings, sentences, strict=True)
     ]
     open_ones = [said for footing, said in zip(footings, sentences, strict=True) if _matters(footing.workspace)]
@@ -134,6 +141,9 @@ def _of_running(footing: Footing, name: str, now: Moment) -> str:
     if footing.idle_due is not None:
         reaped = f"; unless somebody asserts it {when(footing.idle_due, now, at='by ')}, its body is destroyed"
     if workspace.unknown_since is None:
+        if footing.seen_at is not None:
+            seen = footing.seen_at.isoformat()
+            return f"{name} was last seen at {seen}, by its holder, whose connection broke: it may be there{reaped}."
         return f"{name} is there and stays{reaped}."
     because = CAUSES.get(workspace.unknown_cause or "", "nobody sees it")
     return (
@@ -145,21 +155,9 @@ def _of_running(footing: Footing, name: str, now: Moment) -> str:
 def _of_ended(standing: Standing, footing: Footing, name: str, now: Moment) -> str:
     workspace, lost = footing.workspace, footing.workspace.lost
     if lost is not None and lost.pending and lost.fence == standing.lease.fence and standing.known.acting is not None:
-        return (
-            f"{name} was lost ({lost.reason}), and its holder is asked first: its close decides, or, if its lease ends "
-            f"without one, {_policy(standing)}."
-        )
+        code = None if lost.exit is None else lost.exit.code
+        return f"{name} was lost ({lost_as(lost.reason, code)}), and its holder is asked first: its close decides."
     left = ""
     if footing.idle_due is not None:
         left = f"; what is left of it can be looked into until {when(footing.idle_due, now, at='')}"
     return f"{name} is {workspace.phase} ({workspace.reason}) and is given no second body{left}."
-
-
-def _policy(standing: Standing) -> str:
-    match standing.known.policy.on_workspace_lost:
-        case "settle_lost":
-            return "the run is settled as lost"
-        case "retry_fresh":
-            return "the run is queued again for a fresh workspace, with one more attempt counted"
-        case "park":
-            return "the run waits to be taken over"

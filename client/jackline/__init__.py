@@ -47,6 +47,7 @@ from jackline.errors import (
     WrongPhase,
     WrongState,
 )
+from jackline.keys import Key, Who
 from jackline.lease import Trust
 from jackline.models import (
     Answer,
@@ -59,7 +60,6 @@ from jackline.models import (
     Fact,
     Facts,
     Instruction,
-    Key,
     LeaderInfo,
     LeaseRef,
     Page,
@@ -69,7 +69,6 @@ from jackline.models import (
     Settled,
     Submission,
     Submitted,
-    Who,
     Why,
     WorkerInfo,
 )

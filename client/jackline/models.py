@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from jackline.reasons import AsOf, QueuePlace, RefusedWrite, RunClock, WaitedFor
+from jackline.reasons import AsOf, OpenTurn, QueuePlace, RefusedWrite, RunClock, WaitedFor
 from jackline.workspaces.models import Workspace
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
@@ -262,6 +262,7 @@ class Why:
     evidence: Any = field(default_factory=dict)
     fence: int | None = None
     clocks: list[RunClock] = field(default_factory=list)
+    turns: list[OpenTurn] = field(default_factory=list)
     workspaces: list[Any] = field(default_factory=list)
     next: str | None = None
     waiting_for: list[WaitedFor] = field(default_factory=list)
@@ -374,29 +375,3 @@ class Output:
 
     chunks: list[Chunk]
     next_after: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key; the secret itself only in the answer that made it."""
-
-    key_id: str
-    name: str = ""
-    role: str = ""
-    key: str | None = None
-    leader_ids: Any = None
-    worker_ids: Any = None
-    not_after: datetime | None = None
-    created_at: datetime | None = None
-    revoked_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Who:
-    """Who the service takes the caller for."""
-
-    principal: str
-    role: str
-    tenant: str = "default"
-    leader_ids: Any = None
-    worker_ids: Any = None

@@ -19,11 +19,24 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class RunClock:
-    """A clock that runs on a run."""
+    """A clock that runs on a run, or on the workspace or the turn that it names."""
 
     name: str
     since: datetime | None = None
     due_at: datetime | None = None
+    workspace_id: str | None = None
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """A turn under way: its state and since when, and the incarnation of the workspace that it is held to."""
+
+    turn: int
+    state: str
+    since: datetime | None = None
+    workspace_id: str | None = None
+    mark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

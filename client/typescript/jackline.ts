@@ -977,6 +977,15 @@ export interface Observed {
   absent: number;
 }
 
+/** A turn that is under way: its state and since when, what it is about, and the incarnation it is held to. */
+export interface OpenTurn {
+  turn: number;
+  state: "admitted" | "waiting" | "busy" | "answer_unread";
+  since: string;
+  workspace_id: string | null;
+  mark: number | null;
+}
+
 /** One piece of output, of at most 256 KiB; a repeated ``seq`` is accepted once. */
 export interface Output {
   fence?: number | null;
@@ -1775,11 +1784,13 @@ export interface RunWorkerTimeoutV1 {
   data: WorkerTimeout;
 }
 
-/** A clock that runs on a run. */
+/** A clock that runs on a run, on one of its workspaces, or on one of its turns. */
 export interface RunningClock {
   name: string;
   since: string | null;
   due_at: string | null;
+  workspace_id: string | null;
+  turn: number | null;
 }
 
 /** What the attempt has produced so far. */
@@ -2065,6 +2076,7 @@ export interface Why {
   evidence: { [key: string]: Json };
   fence: number;
   clocks: RunningClock[];
+  turns: OpenTurn[];
   next: string;
   waiting_for: WaitedFor[];
   queue: QueuePlace | null;

@@ -1,6 +1,7 @@
 """What the command line shows: on terminals of a known width, and into pipes."""
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from rich.text import Text
 
 from jackline.cli import explain, grounds, show
 from jackline.models import Fact, Run, Why
+from jackline.reasons import OpenTurn, RunClock
 from jackline.workspaces.models import Workspace, WorkspaceLoss
 
 AT = datetime(2030, 11, 29, 20, 19, 5, tzinfo=UTC)
@@ -117,3 +119,30 @@ def test_why_says_what_the_run_stands_on_and_for_how_long_nobody_has_seen_it(ter
     explain.why(RUN_ID, Why("running", workspaces=[ground]), AT)
 
     assert f"stands on  {OTHER_ID}, directory, running, unknown for 12 s" in " ".join(lines(terminal))
+
+
+def test_clocks_and_turns_name_what_they_are_about_and_former_ground_is_told_as_such(
+    terminal: io.StringIO,
+) -> None:
+    lost = {"reason": "ProcessExited", "exit_code": 3, "message": None}
+    grounds = [
+        {"workspace_id": "w1", "provider": "process", "phase": "lost", "lost": lost},
+        {"workspace_id": "w2", "provider": "directory", "phase": "teardown", "teardown": True},
+        {"workspace_id": "w3", "provider": "directory", "phase": "running", "seen_at": AT.isoformat()},
+    ]
+    clocks = [RunClock("idle_reap", AT, AT, workspace_id="w3"), RunClock("admission", AT, AT, turn=2)]
+    turn = OpenTurn(1, "busy", AT, "w3", 4)
+    answer = Why("running", fence=1, clocks=clocks, turns=[turn], workspaces=grounds, next="it goes on.")
+    explain.why(RUN_ID, answer, AT + timedelta(seconds=25))
+    told = " ".join(" ".join(lines(terminal)).split())
+
+    assert "idle_reap workspace w3, since" in told
+    assert "admission turn 2, since" in told
+    assert "turn 1, busy since" in told
+    assert "in workspace w3 at incarnation 4" in told
+    assert "stood on w1, process, lost (ProcessExited, exit 3)" in told
+    assert "stood on w2, directory, teardown" in told
+    assert "stands on w3, directory, running, last seen 25.0 s ago" in told
+    assert 1 == told.count("stands on")
+    explain.why(RUN_ID, replace(answer, state="cancelled"), AT)
+    assert 1 == " ".join(lines(terminal)).count("stands on")

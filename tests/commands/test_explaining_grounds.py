@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from commands import explaining, turns, workspaces
+from commands import explaining, turns, workers, workspaces
 from commands.workspaces import Step
 from projections.why_grounds import TOLD_MAX
 from tests.commands.ground import SCOPE, attached, placed, saw, see
@@ -92,7 +92,7 @@ async def test_each_workspace_has_a_sentence_that_says_what_happens_to_it_next(w
     ("policy", "follows"),
     [
         ("settle_lost", "the run is settled as lost"),
-        ("retry_fresh", "the run is queued again for a fresh workspace, with one more attempt counted"),
+        ("retry_fresh", "the run is queued again for a fresh workspace, with 1 of 3 attempts failed"),
         ("park", "the run waits to be taken over"),
     ],
 )
@@ -106,8 +106,11 @@ async def test_a_pending_loss_says_whom_it_waits_for_and_what_the_policy_does_el
 
     answer = why(world, run_id)
 
-    assert "its close decides, or, if its lease ends without one" in answer["next"]
-    assert f"{follows}." in answer["next"]
+    lost = f"workspace {workspace_id} was lost (ProcessExited, exit 1)"
+    assert f"{follows}, because {lost}." in answer["next"]
+    assert f"{lost[0].upper()}{lost[1:]}, and its holder is asked first: its close decides." in answer["next"]
+    assert 1 == answer["next"].count("the run ")
+    assert [] == [clock for clock in answer["clocks"] if clock["name"] == "idle_reap"]
 
 
 async def test_the_clocks_of_ground_and_turns_are_shown_with_the_others(world: World) -> None:
@@ -132,3 +135,66 @@ async def test_at_most_a_few_workspaces_are_told_of_in_the_runs_own_sentence(wor
     assert TOLD_MAX == sum(each in at_the_bound for each in made)
     assert TOLD_MAX == sum(each in beyond["next"] for each in made)
     assert made == [each["workspace_id"] for each in beyond["workspaces"]]
+
+
+async def test_each_clock_of_ground_and_turns_names_what_it_is_about(world: World) -> None:
+    run_id, fence = await world.held()
+    made = [await placed(world, run_id, fence) for _ in range(2)]
+    for _ in range(2):
+        await turns.admit(world.desk, ADMIN, run_id, fence, None)
+
+    clocks = why(world, run_id)["clocks"]
+
+    assert sorted(made * 2) == sorted(clock["workspace_id"] for clock in clocks if clock["workspace_id"] is not None)
+    assert [1, 2] == sorted(clock["turn"] for clock in clocks if clock["turn"] is not None)
+
+
+@pytest.mark.parametrize(("reason", "left"), [("DirectoryDeleted", 0), ("Evicted", 1)])
+async def test_no_clock_runs_on_a_body_that_is_gone_and_one_on_a_body_that_is_left(
+    world: World, reason: str, left: int
+) -> None:
+    run_id, fence = await world.held()
+    workspace_id = await placed(world, run_id, fence)
+    await attached(world, workspace_id)
+    await see(world, workspace_id, saw("gone", reason=reason))
+
+    answer = why(world, run_id)
+    (shown,) = answer["workspaces"]
+
+    assert left == sum(clock["workspace_id"] == workspace_id for clock in answer["clocks"])
+    assert bool(left) == ("can be looked into" in shown["next"])
+
+
+async def test_open_turns_are_shown_with_their_state_since_when_and_their_mark(world: World) -> None:
+    run_id, fence = await world.held()
+    workspace_id = await placed(world, run_id, fence)
+    await attached(world, workspace_id, incarnation=4)
+    for _ in range(2):
+        await turns.admit(world.desk, ADMIN, run_id, fence, workspace_id)
+    world.go(7)
+    await turns.deliver(world.desk, ADMIN, turns.Named(run_id=run_id, fence=fence, turn=1), None)
+
+    first, second = why(world, run_id)["turns"]
+
+    assert (1, "waiting", "2026-01-01T12:00:07Z", workspace_id, 4) == tuple(first.values())
+    assert (2, "admitted", "2026-01-01T12:00:00Z") == (second["turn"], second["state"], second["since"])
+
+
+async def test_a_holder_that_broke_off_on_the_last_attempt_is_told_of_with_the_age_of_what_it_saw(world: World) -> None:
+    run_id, fence = await world.held(max_attempts=1)
+    workspace_id = await placed(world, run_id, fence)
+    await attached(world, workspace_id)
+    world.go(3)
+    await workers.detached(world.desk, ADMIN, "w1")
+    world.go(10)
+
+    answer = why(world, run_id)
+    (shown,) = answer["workspaces"]
+    await world.beats("w1", run_id, fence)
+    after = why(world, run_id)
+
+    assert "broke at 2026-01-01T12:00:03.000Z, and its whole ttl is waited" in answer["next"]
+    assert ("2026-01-01T12:00:00Z", True) == (shown["seen_at"], "whose connection broke: it may be" in shown["next"])
+    assert (True, "2026-01-01T12:00:03Z") == (answer["evidence"]["detached"], answer["evidence"]["detached_at"])
+    assert (False, None) == (after["evidence"]["detached"], after["evidence"]["detached_at"])
+    assert "goes on" in after["next"]

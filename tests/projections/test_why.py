@@ -248,7 +248,7 @@ def test_the_answer_is_ready_for_the_wire_and_does_not_depend_on_the_order_of_th
 
     assert forwards == backwards
     contract = {"state", "because", "evidence", "fence", "clocks", "next"}
-    assert contract | {"waiting_for", "queue", "refused"} == set(json.loads(forwards))
+    assert contract | {"turns", "waiting_for", "queue", "refused"} == set(json.loads(forwards))
 
 
 def test_the_evidence_of_an_expiry_is_what_its_fact_carried() -> None:
@@ -280,7 +280,21 @@ def test_a_clock_says_since_when_it_runs_and_when_it_is_due() -> None:
 
     (clock,) = answered(story)["clocks"]
 
-    assert {"name": "lease", "since": NOON.after(20).wall, "due_at": NOON.after(80).wall} == clock
+    about = {"workspace_id": None, "turn": None}
+    assert {"name": "lease", "since": NOON.after(20).wall, "due_at": NOON.after(80).wall, **about} == clock
+
+
+def test_a_broken_connection_says_when_it_broke_and_why_the_whole_ttl_is_waited() -> None:
+    case = Case(now=NOON.after(6), broke_at=NOON.after(5).wall)
+    told, others = answered(held(policy=ONCE), case), answered(held(), case)
+
+    assert (
+        "the connection of worker 'w1' under fence 1 broke at 2026-01-01T12:00:05.000Z, and its whole ttl is waited, "
+        "because this is the run's last attempt; unless it renews by" in told["next"]
+    )
+    assert "goes on" not in told["next"]
+    assert (True, NOON.after(5).wall) == (told["evidence"]["detached"], told["evidence"]["detached_at"])
+    assert "broke at 2026-01-01T12:00:05.000Z; unless it renews" in others["next"]
 
 
 def test_every_clock_of_every_state_has_both_instants() -> None:

@@ -7,7 +7,7 @@ from jackline._sync.lists import every_item
 from jackline._sync.transport import Ask, Transport
 from jackline.decode import decode, decode_list
 from jackline.errors import Unknown
-from jackline.models import Key, Who
+from jackline.keys import Key, Who
 from jackline.retrying import Retry
 
 ONCE = Retry(patience_s=0.0)

@@ -16,12 +16,13 @@ from rich.text import Text
 
 from jackline.cli import show
 from jackline.clock import wall
-from jackline.models import Fact, Why
-from jackline.reasons import RefusedWrite
+from jackline.models import TERMINAL, Fact, Why
+from jackline.reasons import OpenTurn, RefusedWrite, RunClock
 
 ENDED_BADLY = frozenset({"failed", "lost", "aborted"})
 VALUE_WIDTH = 400  # characters of one value of a fact that are told
 INDENT = " " * 10
+STANDING = frozenset({"placing", "provisioning", "attaching", "running"})
 MARKS = (
     ("last_activity_at", "last sign of work"),
     ("quiet_since", "quiet since"),
@@ -44,18 +45,21 @@ def why(run_id: str, answer: Why, now: datetime | None = None) -> None:
         show.put(Text.assemble(("evidence  ", "bold"), ", ".join(told)))
     for one in answer.refused:
         show.put(Text.assemble(("refused  ", "bold"), _refused(one, now or wall())))
-    _ahead(answer)
+    _ahead(answer, now or wall())
     show.as_of(answer.as_of)
 
 
-def _ahead(answer: Why) -> None:
-    """The clocks that run, what the run stands on, what a queued run waits for, and what comes next."""
+def _ahead(answer: Why, now: datetime) -> None:
+    """The clocks that run, its turns, what the run stands on, what a queued run waits for, and what comes next."""
     for clock in answer.clocks:
-        times = f"since {show.moment(clock.since)}, due {show.moment(clock.due_at)}"
+        times = f"{_subject(clock)}since {show.moment(clock.since)}, due {show.moment(clock.due_at)}"
         show.put(Text.assemble((f"{show.safe(clock.name)}  ", "bold"), times))
+    for turn in answer.turns:
+        show.put(Text.assemble(("turn  ", "bold"), _turn(turn)))
     for ground in answer.workspaces:
         if isinstance(ground, Mapping):
-            show.put(Text.assemble(("stands on  ", "bold"), _ground(ground)))
+            stands = answer.state not in TERMINAL and ground.get("phase") in STANDING and not ground.get("teardown")
+            show.put(Text.assemble(("stands on  " if stands else "stood on  ", "bold"), _ground(ground, now)))
     if answer.queue is not None:
         place = f"{answer.queue.ahead} due before it, {answer.queue.depth} queued in {show.safe(answer.queue.name)}"
         show.put(Text.assemble(("queue  ", "bold"), place))
@@ -82,7 +86,7 @@ def heard(evidence: Mapping[str, Any], now: datetime) -> list[str]:
     if isinstance(times := evidence.get("renewals"), int):
         told.append(f"renewed {times} time{'' if times == 1 else 's'}")
     if evidence.get("detached"):
-        told.append("the worker's connection broke")
+        told.append(f"the worker's connection broke {_ago(evidence.get('detached_at'), now) or ''}".rstrip())
     marks = {mark for mark, _ in MARKS if evidence.get(mark) is not None}
     if evidence.get("quiet_since") == evidence.get("last_activity_at"):
         marks.discard("quiet_since")  # quiet since the last sign of work: said already
@@ -90,12 +94,30 @@ def heard(evidence: Mapping[str, Any], now: datetime) -> list[str]:
     return told
 
 
-def _ground(ground: Mapping[str, Any]) -> str:
+def _subject(clock: RunClock) -> str:
+    """What of the run a clock is about, where it is not the run as a whole."""
+    if clock.workspace_id is not None:
+        return f"workspace {show.safe(clock.workspace_id)}, "
+    return "" if clock.turn is None else f"turn {clock.turn}, "
+
+
+def _turn(turn: OpenTurn) -> str:
+    """A turn under way: which, how far, since when, and the incarnation that it is held to."""
+    held = "" if turn.mark is None else f" at incarnation {turn.mark}"
+    where = "" if turn.workspace_id is None else f", in workspace {show.safe(turn.workspace_id)}{held}"
+    return f"{turn.turn}, {show.safe(turn.state)} since {show.moment(turn.since)}{where}"
+
+
+def _ground(ground: Mapping[str, Any], now: datetime) -> str:
     """What the run stands on or stood on, and for how long nobody has seen it."""
     ended = ground.get("lost") or ground.get("fault") or {}
-    reason = f" ({ended['reason']}: {ended.get('message') or 'nothing more is known'})" if ended else ""
+    code = "" if ended.get("exit_code") is None else f", exit {ended['exit_code']}"
+    more = f": {ended['message']}" if ended.get("message") else "" if code else ": nothing more is known"
+    reason = f" ({ended['reason']}{code}{more})" if ended else ""
     age_s = ground.get("unknown_age_s")
     unknown = f", unknown for {age_s:.0f} s" if isinstance(age_s, int | float) else ""
+    if (seen := _ago(ground.get("seen_at"), now)) is not None:
+        unknown += f", last seen {seen}"
     told = f"{ground.get('workspace_id')}, {ground.get('provider')}, {ground.get('phase')}{reason}{unknown}"
     return show.safe(show.brief(told, VALUE_WIDTH))
 
