@@ -12,6 +12,7 @@ An empty body is an empty object, for commands whose fields may all be left out.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
@@ -30,6 +31,10 @@ DISCARD_BYTES = 16 * 1024 * 1024
 """How much beyond a bound is read and thrown away, so that an honest client still hears the refusal."""
 MAX_DEPTH = 200
 ERRORS_SHOWN = 20
+_SIZED = re.compile(
+    r"(?P<what>\w+) should have (?P<size>at (?:least|most) \d+ \w+)(?: after validation)?(?P<got>, not \d+)?$"
+)
+"""How the validating library says that something is too short or too long."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -106,7 +111,7 @@ def parsed(body: bytes) -> Any:
         problem = str(error)
         if problem.startswith("recursion limit"):
             raise TooDeep(MAX_DEPTH) from error
-        raise Malformed(problem[0].lower() + problem[1:]) from error
+        raise Malformed(_within_a_sentence(problem)) from error
 
 
 def canonical_digest(value: Any) -> str:
@@ -184,7 +189,7 @@ def _accepted(raw: Json) -> Json:
         msgspec.json.decode(raw)
     except msgspec.MsgspecError as error:
         problem = str(error)
-        raise Malformed(problem[0].lower() + problem[1:]) from error
+        raise Malformed(_within_a_sentence(problem)) from error
     return raw.copy()
 
 
@@ -204,4 +209,12 @@ def _must_be(error: ErrorDetails) -> str:
             return "an object"
         case _:
             text = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-            return text[0].lower() + text[1:]
+            sized = _SIZED.match(text)
+            if sized is not None:
+                return f"a {sized['what'].lower()} of {sized['size']}{sized['got'] or ''}"
+            return _within_a_sentence(text)
+
+
+def _within_a_sentence(text: str) -> str:
+    """The text with a small first letter, unless its first word is one of capitals."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from pydantic import BaseModel, Field, ValidationError
 from starlette.types import Message
 
 from api.bodies import (
@@ -16,11 +17,13 @@ from api.bodies import (
     Reader,
     canonical_digest,
     parsed,
+    problems_in,
     receive_body,
 )
 from api.problems import BodyTooLarge, InvalidBody, Malformed, TooDeep
 from api.requests import Close, CloseMany, Heartbeat, Submit, SubmitBatch
 from domain.values import NULL
+from tests.api.service import Service
 
 LIMIT = 100
 
@@ -194,3 +197,37 @@ def test_two_bodies_say_the_same_however_their_keys_are_ordered_and_spaced() -> 
 
     assert canonical_digest(one) == canonical_digest(other)
     assert canonical_digest(one) != canonical_digest(parsed(b'{"a": 2, "b": [1, {"c": 2, "d": 3}]}'))
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"observations": []}, "observations must be a list of at least 1 item, not 0"),
+        ({"observations": [{"kind": "gone"}] * 1001}, "observations must be a list of at most 1000 items, not 1001"),
+        ({"observations": 5}, "observations must be a valid list"),
+    ],
+)
+async def test_what_is_wrong_with_a_body_is_said_in_a_sentence(service: Service, body: Any, detail: str) -> None:
+    refused = await service.refused("POST", "/v1/workspaces/none/observations", body)
+
+    assert ("invalid", detail) == (refused["code"], refused["detail"].removesuffix("."))
+
+
+def test_a_text_that_is_too_short_is_said_in_a_sentence() -> None:
+    class Named(BaseModel):
+        name: str = Field(min_length=1)
+
+    with pytest.raises(ValidationError) as wrong:
+        Named(name="")
+
+    assert [{"field": "name", "limit": "a string of at least 1 character"}] == problems_in(wrong.value)
+
+
+def test_a_malformed_body_is_told_of_without_breaking_a_word_of_capitals() -> None:
+    with pytest.raises(Malformed) as cut:
+        parsed(b"[1,")
+    with pytest.raises(Malformed) as odd:
+        parsed(b"[1,]")
+
+    assert "EOF while parsing" in str(cut.value)
+    assert "trailing comma" in str(odd.value)
