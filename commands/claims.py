@@ -61,7 +61,8 @@ async def claim(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any]]:
     desk.live.bells.join(waiter)
     try:
         done = await _claim_waiting(desk, caller, ask, waiter)
-        desk.live.heard(key, desk.clock())
+        if key not in desk.live.fleet.silent:
+            desk.live.heard(key, desk.clock())
         return done
     finally:
         desk.live.bells.leave(waiter)
@@ -74,7 +75,7 @@ async def _claim_waiting(desk: Desk, caller: Caller, ask: Ask, waiter: Waiter) -
     while True:
         waiter.woken.clear()
         done = await _claim_now(desk, caller, ask)
-        if done.answer["claims"] or desk.live.bells.closed:
+        if done.answer["claims"] or desk.live.bells.closed or waiter.worker in desk.live.fleet.silent:
             return done
         try:
             async with asyncio.timeout_at(until):
@@ -108,6 +109,8 @@ async def _claim_now(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any
 
 def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picks: Picks, now: Moment) -> Decision[dict[str, Any]]:
     worker = _grantable(desk, caller, ask.worker_id)
+    if (caller.tenant, ask.worker_id) in desk.live.fleet.silent:
+        return Decision((), {}, {"claims": []})
     guards = [{worker_stream(caller.tenant, ask.worker_id): worker.version}]
     entries: list[Entry] = []
     claims: list[dict[str, Any]] = []

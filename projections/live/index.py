@@ -156,6 +156,7 @@ class Live:
 
     def heard(self, worker: WorkerKey, now: Moment) -> None:
         """A registered worker was heard; it is looked for again when it may be gone."""
+        self.fleet.silent.discard(worker)
         if worker not in self.workers:
             return
         if self._evidence.worker_seen(worker) is None:
@@ -267,6 +268,9 @@ class Live:
                 self._freed(run_id, at, requeue=True)
             case LeaseExpired() | LeaseReleased() | LeaseRevoked():
                 self._freed(run_id, at, requeue=False)
+                card = self.cards.get(run_id)
+                if isinstance(fact, LeaseExpired) and card is not None:
+                    self.fleet.fell_silent((card.queue[0], fact.worker))
             case SliceEnded():
                 self._sliced(run_id, at)
             case _:
