@@ -151,6 +151,25 @@ async def test_a_directory_is_not_destroyed_while_a_command_stands_in_it(bench: 
     assert "destroyed" == (await bench.shown(ground)).phase
 
 
+async def test_a_directory_that_was_released_is_destroyed_though_its_run_goes_on_in_another(bench: Bench) -> None:
+    lease = await bench.claimed()
+    first = await bench.grounds.stand(lease)
+    await bench.client.workspaces.release(first.workspace_id)
+    await bench.client.hand_back(lease)
+    await bench.client.register_worker("next")
+    again = await bench.client.claim_run(lease.run_id, "next")
+    following = LeaseRef(again.run_id, again.fence)
+    attempt = bench.home.attempt(following)
+    second = await bench.grounds.stand(following)
+    await bench.grounds.destroy(second.workspace_id)
+    await bench.grounds.destroy(first.workspace_id)
+
+    assert first.workspace_id != second.workspace_id
+    assert (False, True) == (first.path.exists(), second.path.exists())
+    assert "destroyed" == (await bench.shown(first)).phase
+    attempt.remove()
+
+
 async def test_what_is_not_ours_is_left_alone_and_said_once(bench: Bench) -> None:
     lease = await bench.claimed()
     ground = await bench.grounds.stand(lease)

@@ -76,6 +76,7 @@ class Grounds:
         self._taking_up = asyncio.Lock()
         self._told_alone: set[str] = set()
         self._open: dict[str, list[str]] = {}
+        self._standing: dict[str, str] = {}  # where each run's command was last given its ground
         self._ended: dict[str, str] = {}
         self._unknown: dict[str, None] = {}
         for record in self.provider.records():
@@ -133,6 +134,13 @@ class Grounds:
 
     async def stand(self, lease: LeaseRef) -> Ground:
         """The directory in which the run's command is to start. Raises `GroundLost` when the service must decide."""
+        self._standing.pop(lease.run_id, None)
+        ground = await self._ground(lease)
+        self._standing[lease.run_id] = ground.workspace_id
+        self.sweep()  # what the attempt before stood on may have been let go meanwhile
+        return ground
+
+    async def _ground(self, lease: LeaseRef) -> Ground:
         for record in list(self._open_records(lease.run_id)):
             if await self._take_up(record):
                 return Ground(record.workspace_id, self.provider.path(record.workspace_id))
@@ -143,7 +151,7 @@ class Grounds:
     async def destroy(self, workspace_id: str) -> None:
         """Destroy a directory as the service asked, unless a command still stands in it: then once it has ended."""
         record = self.provider.record(workspace_id)
-        if record is None or record.run_id in self._busy_runs():
+        if record is None or self._is_stood_on(record):
             return
         self._watcher.forget(workspace_id)
         ref = WorkspaceRef(workspace_id, record.identity)
@@ -339,5 +347,7 @@ class Grounds:
             if record is not None and not record.settled:
                 yield record
 
-    def _busy_runs(self) -> set[str]:
-        return {attempt.path.name.rpartition(".")[0] for attempt in self._home.attempts()}
+    def _is_stood_on(self, record: Record) -> bool:
+        """Whether a command is, or may be, in the directory: its run has one, and not as known in another directory."""
+        busy = {attempt.path.name.rpartition(".")[0] for attempt in self._home.attempts()}
+        return record.run_id in busy and self._standing.get(record.run_id, record.workspace_id) == record.workspace_id
