@@ -7,6 +7,7 @@ told that there is one, and with which worker.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from commands.desk import Caller, Desk
@@ -21,7 +22,8 @@ from projections.outlook import Blocked
 
 SHOWN = 3
 """Holders, workers or runs that are named as examples."""
-
+LOOKED_AT_MAX = 100
+"""Workers of which it is looked up whether they are draining or quarantined, when nobody asks."""
 AHEAD_MAX = 10_000
 """Runs ahead that are counted; beyond it there are at least so many."""
 
@@ -160,13 +162,17 @@ def _fleet(desk: Desk, keys: list[WorkerKey]) -> Fleet:
         if not isinstance(worker, Registered):
             continue
         fleet.able.append(worker)
-        if worker.draining or (worker.quarantine is not None and key not in desk.live.fleet.cooled):
+        if _is_unwilling(desk, key, worker):
             continue
         fleet.willing.append(worker)
         if free:
             fleet.free.append(worker)
             break
     return fleet
+
+
+def _is_unwilling(desk: Desk, key: WorkerKey, worker: Registered) -> bool:
+    return worker.draining or (worker.quarantine is not None and key not in desk.live.fleet.cooled)
 
 
 def _missing(wanted: dict[str, str], has: dict[str, str]) -> dict[str, str]:
@@ -219,4 +225,22 @@ def _asked(desk: Desk, card: Card) -> Iterator[Blocked]:
     """Nobody asks for this queue just now; whoever claims without waiting does so only for a moment."""
     if not desk.live.bells.asked(card.queue, card.labels):
         because = f"no worker that has its labels waits for queue {card.queue[1]!r} at this moment"
-        yield Blocked("nobody_asks", because, "one claims this queue", {"queue": card.queue[1]})
+        unwilling = _some_unwilling(desk, card)
+        told = "".join(f"; worker {each['worker']!r} is {each['state']}" for each in unwilling)
+        details = {"queue": card.queue[1], "unwilling": unwilling}
+        yield Blocked("nobody_asks", because + told, "one claims this queue", details)
+
+
+def _some_unwilling(desk: Desk, card: Card) -> list[dict[str, Any]]:
+    """Workers that might have claimed it and may not: of those with its labels, some; where all are, that is said."""
+    wanted, willing, found = dict(card.labels), False, []
+    able = (
+        key for key, fact in desk.live.workers.items() if key[0] == card.queue[0] and not _missing(wanted, fact.labels)
+    )
+    for key in islice(able, LOOKED_AT_MAX):
+        worker: Worker = desk.journal.streams.load(worker_stream(*key))
+        if isinstance(worker, Registered) and _is_unwilling(desk, key, worker):
+            found.append(_unwilling(worker))
+        else:
+            willing = True
+    return found[:SHOWN] if willing else []

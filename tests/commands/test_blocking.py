@@ -141,6 +141,19 @@ async def test_a_run_that_a_waiting_claim_is_about_to_get_waits_for_nothing(worl
     asking.cancel()
 
 
+async def test_workers_that_may_not_ask_are_named_when_nobody_asks(world: World) -> None:
+    for worker_id in ("w1", "w2", "w3"):
+        await world.worker(worker_id)
+    await workers.drain_worker(world.desk, ADMIN, "w1")
+    await workers.quarantine_worker(world.desk, ADMIN, "w2", "broken disk")
+    (block,) = explained(world, await world.submit())["waiting_for"]
+
+    assert "; worker 'w1' is draining; worker 'w2' is quarantined" in block["because"]
+    assert [("w1", "draining"), ("w2", "quarantined")] == [
+        (each["worker"], each["state"]) for each in block["details"]["unwilling"]
+    ]
+
+
 async def test_the_place_in_the_queue_counts_what_is_due_and_comes_before(world: World) -> None:
     runs = [await world.submit(priority=priority) for priority in (0, 5, 0, 9)]
     await world.submit(priority=9, run_after=world.clock().after(60).wall)
