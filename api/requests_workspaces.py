@@ -76,6 +76,12 @@ class ObserveScope(Body):
     listed_s_ago: float = Field(
         0.0, ge=0, le=86_400, description="how long ago the list was asked for: who was attached since is not absent"
     )
+    as_of: int | None = Field(
+        None,
+        ge=0,
+        description="the position that the observer knew before it asked for the list: who was attached to after it "
+        "is not absent, however late the batch comes, or how often",
+    )
 
 
 class Attach(Body):

@@ -966,6 +966,8 @@ export interface ObserveScope {
   part?: Part | null;
   /** how long ago the list was asked for: who was attached since is not absent */
   listed_s_ago?: number;
+  /** the position that the observer knew before it asked for the list: who was attached to after it is not absent, however late the batch comes, or how often */
+  as_of?: number | null;
 }
 
 /** How many observations were taken, and how many meant nothing (unknown, foreign or ended workspaces, repeats). ``absent``: attached workspaces of the scope that the list did not name, and that are gone. */

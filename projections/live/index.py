@@ -144,7 +144,7 @@ class Live:
             self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
             self._restart("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
         self.clocks.rebase(now, late_s)
-        self.grounds.rebase(now, late_s)
+        self.grounds.rebase(now, late_s, self.cards.keys())
         self.admissions.rebase(now)
         for worker in self.workers:
             self._evidence.saw_worker(worker, now)
