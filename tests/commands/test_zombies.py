@@ -14,7 +14,7 @@ def test_the_matrix_has_a_cell_for_every_situation_and_write() -> None:
     assert all(set(WRITES) == set(row) for row in MATRIX.values())
 
 
-@pytest.mark.origin("B4", "B5", "R8")
+@pytest.mark.origin("B4", "B5", "R8", "D54")
 @pytest.mark.parametrize(("situation", "write"), CELLS)
 async def test_a_write_whose_right_may_have_ended_is_told_what_the_matrix_says(
     world: World, situation: str, write: str

@@ -17,7 +17,7 @@ from journal.store import SQLiteStore
 from tests.journal.accounts import minting
 from tests.journal.releases import FIXTURES, fill
 
-FACTS = 97
+FACTS = 115
 RELEASE = "0.1.0"
 
 
