@@ -27,6 +27,7 @@ CALM_S = 60.0
 ROUNDS_PER_S = 2
 PER_KEY = 5
 """Leases under one key, once limits are no matter any more."""
+LIKELY = 60
 GONE_S = 600.0
 """Long enough for every clock to run out."""
 
@@ -57,7 +58,7 @@ async def calm(cast: Cast) -> None:
         await world.deliver(message)
     for who in (*cast.workers, *cast.observers):
         who.frozen, who.estranged = False, False
-        who.chooser = CALM
+        who.chooser = PLAIN
         await world.deliver(who.register())
         await world.deliver(cast.leader.release(who.name))
     for queue in QUEUES:
@@ -101,19 +102,19 @@ async def leave_nothing(cast: Cast) -> None:
     world.check_replay()
 
 
-class Calm:
-    """Chooses the plainest."""
+class Plain:
+    """Chooses the first of everything, and what is likely."""
 
     def pick(self, options: Sequence[T]) -> T:
         """The first."""
         return options[0]
 
     def chance(self, percent: int) -> bool:
-        """Never."""
-        return False
+        """Whether it is likely."""
+        return percent > LIKELY
 
 
-CALM = Calm()
+PLAIN = Plain()
 
 
 async def _round(cast: Cast) -> None:

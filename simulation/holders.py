@@ -44,14 +44,16 @@ class Holder:
         self._look = look
         self._clock = clock
 
-    def place(self) -> Message | None:
-        """It wants something for its run to stand on."""
+    def place(self, scope: str | None = None) -> Message | None:
+        """It wants something for its run to stand on, in this scope or wherever."""
         lease = self.worker.lease()
         if lease is None:
             return None
         run_id, fence = lease
         wish = Wish(
-            provider=self._chooser.pick(PROVIDERS), scope=self._chooser.pick((None, *SCOPES, *SCOPES)), spec=NULL
+            provider=self._chooser.pick(PROVIDERS),
+            scope=scope or self._chooser.pick((None, *SCOPES, *SCOPES)),
+            spec=NULL,
         )
 
         def heard(reply: Reply) -> None:

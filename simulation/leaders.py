@@ -69,7 +69,7 @@ class Leader(Actor):
         return self.message(
             f"submits to {command.queue}{f' under {key}' if key else ''}",
             lambda desk, caller: submitting.submit(desk, caller, Wish(command=command, key=key)),
-            self._submitted,
+            self.submitted,
         )
 
     def watch(self, scope: str) -> Message:
@@ -81,7 +81,7 @@ class Leader(Actor):
 
     def retry(self) -> Message | None:
         """It wants a run once more."""
-        return self._about("retries", submitting.retry, TERMINAL, self._submitted)
+        return self._about("retries", submitting.retry, TERMINAL, self.submitted)
 
     def answer(self) -> Message | None:
         """It answers a question."""
@@ -176,7 +176,8 @@ class Leader(Actor):
         run_id = self.chooser.pick(known)
         return self.message(f"{text} {short(run_id)}", lambda desk, caller: send(desk, caller, run_id), heard)
 
-    def _submitted(self, reply: Reply) -> None:
+    def submitted(self, reply: Reply) -> None:
+        """It hears the id of a run that it wanted."""
         if reply.refused is None and reply.answer:
             run_id = reply.answer["run_id"]
             if run_id not in self.runs:

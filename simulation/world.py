@@ -48,7 +48,7 @@ from simulation.reaching import (
     ZOMBIE,
 )
 from simulation.shapes import canonical, differing, facts_shape, live_shape, shape
-from simulation.storage import Fault, FaultyJournal
+from simulation.storage import Fault, FaultyJournal, FaultyStore
 from simulation.truth import Truth
 
 TIMERS = Timers(
@@ -354,13 +354,18 @@ class World:
         if any(left.values()):
             raise LawBroken(L12, f"left at quiescence: {left}")
 
+    @property
+    def store(self) -> FaultyStore:
+        """What outlives every life of the service."""
+        return self._application.store
+
     async def abandon(self) -> None:
         """End this life in the middle, with whatever is open and under way."""
-        await self.attendance.killed(self.desk, self.clock.now.mono)
         under_way = list(self.desk.unfinished)
         for doing in under_way:
             doing.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+        await self.attendance.killed(self.desk, self.clock.now.mono)
 
     def close(self) -> None:
         """Give everything back."""
