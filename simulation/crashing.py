@@ -127,9 +127,9 @@ class Doomed:
         world.tell("service", "dies")
         await world.abandon()
         self._store.revive()
-        await world.start()
         if world.history.position < self._acknowledged:
             raise LawBroken(L10, f"{self._acknowledged} was acknowledged", [world.history.position])
+        await world.start()
         world.check()
         if isinstance(beat, Message):
             self._hear(beat, await sent(beat, world.desk))
@@ -159,7 +159,8 @@ def die_at_every_step(name: str, where: Where) -> Died:
         doomed = Doomed(SCENARIOS[name], where, at)
         try:
             asyncio.run(doomed.play())
-        except LawBroken as broken:
+        except LawBroken as late:
+            broken = doomed.world.broken if isinstance(doomed.world.broken, LawBroken) else late
             told = "\n".join(doomed.world.story[-40:])
             raise LawBroken(broken.law, f"{name}, killed {where} step {at}: {broken}\n{told}") from broken
         finally:
