@@ -102,7 +102,10 @@ class Move(Body):
 
 
 class ListWorkspaces(Reading):
-    """Which workspaces, from where on; `phase=teardown` lists every body that is to be destroyed."""
+    """Which workspaces, from where on; `phase=teardown` lists every body that is to be destroyed.
+
+    A phase that is terminal, or `all`, also lists those whose bodies are gone.
+    """
 
     phase: Phase | None = None
     scope: str | None = None
@@ -110,6 +113,7 @@ class ListWorkspaces(Reading):
     run_id: str | None = None
     limit: int = Field(100, ge=1, le=500)
     cursor: str | None = Field(None, pattern=r"^\d{1,18}$")
+    all: bool = Field(False, description="also those whose bodies are gone")
 
 
 class AdmitTurn(Body):

@@ -160,7 +160,7 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
         "evidence": _evidence(standing, because, case),
         "fence": standing.lease.fence,
         "clocks": _clocks(standing, history, case),
-        "next": outlook(standing, case.now, case.blocked) if case.as_of is None else _followed(case.followed),
+        "next": outlook(standing, case.now, case.blocked) if case.as_of is None else followed(case.followed),
         "waiting_for": [_waited(block) for block in case.blocked],
         "queue": case.queue,
         "refused": [_refused(refused) for refused in case.refused],
@@ -185,7 +185,7 @@ def _refused(refused: Refused) -> dict[str, Any]:
     }
 
 
-def _followed(recorded: Recorded | None) -> str:
+def followed(recorded: Recorded | None) -> str:
     """What happened next, for somebody who looks back."""
     if recorded is None:
         return "nothing has happened to it since."

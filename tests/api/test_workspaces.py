@@ -79,7 +79,6 @@ async def test_a_list_is_filtered_and_paged_and_teardown_lists_every_body_that_i
     await service.ok("DELETE", f"{PLACE}/{others[0]}")
     teardown = await service.ok("GET", f"{PLACE}?phase=teardown")
     everything = await service.ok("GET", f"{PLACE}?run_id={run_id}")
-    refused = await service.refused("GET", f"{PLACE}?phase=destroyed")
     destroyed = await service.ok("GET", f"{PLACE}?phase=destroyed&run_id={run_id}")
 
     assert [first, *others] == [each["workspace_id"] for each in [*page["items"], *rest["items"]]]
@@ -90,8 +89,64 @@ async def test_a_list_is_filtered_and_paged_and_teardown_lists_every_body_that_i
     )
     assert [first] == [each["workspace_id"] for each in teardown["items"]]
     assert 4 == len(everything["items"])
-    assert ("invalid", "phase") == (refused["code"], refused["field"])
     assert [others[0]] == [each["workspace_id"] for each in destroyed["items"]]
+
+
+async def test_what_is_gone_is_listed_for_good_and_page_by_page(service: Service) -> None:
+    run_id, kept = await standing(service)
+    gone = [await placed(service, run_id, provider="directory") for _ in range(5)]
+    for workspace_id in gone:
+        await service.ok("DELETE", f"{PLACE}/{workspace_id}")
+    before = await service.ok("GET", f"{PLACE}/{gone[0]}")
+    await service.ok("POST", f"/v1/runs/{run_id}/close", json={"fence": 1, "outcome": "succeeded"})
+    await service.ok("DELETE", f"{PLACE}/{kept}")
+
+    there = await service.ok("GET", PLACE)
+    destroyed = await service.ok("GET", f"{PLACE}?phase=destroyed")
+    pages, cursor = [], ""
+    while cursor is not None:
+        page = await service.ok("GET", f"{PLACE}?all=true&limit=2{cursor}")
+        pages.append([each["workspace_id"] for each in page["items"]])
+        cursor = None if page["next_cursor"] is None else f"&cursor={page['next_cursor']}"
+
+    assert [kept] == [each["workspace_id"] for each in there["items"]]
+    assert gone == [each["workspace_id"] for each in destroyed["items"]]
+    assert before == destroyed["items"][0]
+    assert [kept, *gone] == [each for page in pages for each in page]
+    assert max(map(len, pages)) == 2
+
+
+async def test_everything_is_listed_to_those_who_may_see_it(service: Service) -> None:
+    run_id, workspace_id = await standing(service, leader_id="ada")
+    await service.ok("POST", f"/v1/runs/{run_id}/close", json={"fence": 1, "outcome": "succeeded"})
+    await service.ok("DELETE", f"{PLACE}/{workspace_id}")
+    await service.ok("POST", f"{PLACE}/{workspace_id}/observations", json={"observations": [{"kind": "gone"}]})
+    keys = {
+        "its leader": service.made_key("leader", "k1", leader_ids=["ada"]),
+        "another leader": service.made_key("leader", "k2", leader_ids=["bob"]),
+        "another worker": service.made_key("worker", "k4", worker_ids=["w2"]),
+        "a reader": service.made_key("reader", "k6"),
+    }
+
+    seen = {who: (await service.ok("GET", f"{PLACE}?all=true", key=key))["items"] for who, key in keys.items()}
+
+    assert {"its leader": 1, "another leader": 0, "another worker": 0, "a reader": 1} == {
+        who: len(items) for who, items in seen.items()
+    }
+    assert "destroyed" == seen["a reader"][0]["phase"]
+
+
+async def test_a_runs_timeline_tells_of_its_workspace_under_the_workspaces_own_name(service: Service) -> None:
+    run_id, workspace_id = await standing(service)
+    await service.ok("POST", f"{PLACE}/{workspace_id}/observations", json={"observations": [{"kind": "gone"}]})
+
+    told = (await service.ok("GET", f"/v1/runs/{run_id}/timeline"))["items"]
+
+    assert [("workspace.placed.v1", 1), ("workspace.attached.v1", 2), ("workspace.lost.v1", 3)] == [
+        (one["topic"], int(one["fact"].removeprefix(f"workspace-{workspace_id}@")))
+        for one in told
+        if one["workspace_id"] == workspace_id
+    ]
 
 
 async def test_keys_see_the_workspaces_of_the_runs_that_they_may_see(service: Service) -> None:

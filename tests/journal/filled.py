@@ -18,6 +18,7 @@ from tests.journal.accounts import minting
 from tests.journal.releases import FIXTURES, fill
 
 FACTS = 115
+RELEASED_FACTS = 97
 RELEASE = "0.1.0"
 
 

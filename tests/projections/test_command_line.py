@@ -99,7 +99,7 @@ def test_a_model_of_the_past_never_takes_the_place_of_a_file(jackline_script: Pa
     [
         (("rebuild", "walks"), "projection_unknown: there is no projection 'walks'"),
         (("verify", "walks"), "projection_unknown: there is no projection 'walks'"),
-        (("rebuild", "--at", "1000000"), "position_beyond: the journal ends at position"),
+        (("rebuild", "--at", "1000000"), "position_beyond: position 1000000 is beyond the journal"),
         (("rebuild", "--at", "2000-01-01T00:00:00Z"), "instant_before: the journal had no fact at 2000-01-01"),
         (("rebuild", "--at", "noon"), "'noon' is neither a position nor an instant"),
         (("rebuild", "--at", "2000-01-01T00:00:00"), "is neither a position nor an instant"),
