@@ -4,7 +4,8 @@ A grant is guarded by the streams of each run and of the worker, so a run that w
 quarantined, in the same moment is decided anew.
 
 A claim that finds nothing may wait up to ``WAIT_MAX_S`` seconds for something to become ready. Cancelling it while it
-waits (the client went away) leaves nothing behind and grants nothing; a grant that is already on its way stands.
+waits (the client went away) leaves nothing behind and grants nothing; a grant that is already on its way stands. One
+whose worker lets a lease expire meanwhile ends with nothing: a frozen process would be granted its own run again.
 """
 
 import asyncio
@@ -61,7 +62,8 @@ async def claim(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any]]:
     desk.live.bells.join(waiter)
     try:
         done = await _claim_waiting(desk, caller, ask, waiter)
-        desk.live.heard(key, desk.clock())
+        if not waiter.sent_away:
+            desk.live.heard(key, desk.clock())
         return done
     finally:
         desk.live.bells.leave(waiter)
@@ -72,6 +74,8 @@ async def _claim_waiting(desk: Desk, caller: Caller, ask: Ask, waiter: Waiter) -
     loop = asyncio.get_running_loop()
     until = loop.time() + ask.wait_s
     while True:
+        if waiter.sent_away:
+            return Done({"claims": []})
         waiter.woken.clear()
         done = await _claim_now(desk, caller, ask)
         if done.answer["claims"] or desk.live.bells.closed:

@@ -265,7 +265,10 @@ class Live:
                 self.remind("reservation", at.mono + length_s, (run_id,), fact.token)
             case ReservationCancelled() | ReservationLapsed():
                 self._freed(run_id, at, requeue=True)
-            case LeaseExpired() | LeaseReleased() | LeaseRevoked():
+            case LeaseExpired():
+                self._unheard(run_id, fact.worker)
+                self._freed(run_id, at, requeue=False)
+            case LeaseReleased() | LeaseRevoked():
                 self._freed(run_id, at, requeue=False)
             case SliceEnded():
                 self._sliced(run_id, at)
@@ -287,6 +290,11 @@ class Live:
         if card is not None:
             self._withdraw(card)
             self.limits.take(card, (card.queue[0], worker_id))
+
+    def _unheard(self, run_id: str, worker_id: str) -> None:
+        card = self.cards.get(run_id)
+        if card is not None:
+            self.bells.send_away((card.queue[0], worker_id))
 
     def _forget_token(self, run_id: str) -> None:
         reserved = self._tokens.pop(run_id, None)
