@@ -92,7 +92,8 @@ async def move(desk: Desk, caller: Caller, workspace_id: str, step: Step) -> Don
         return provision(standing, workspace_id, step.identity, now)
 
     done = await on_workspace(desk, caller, workspace_id, decide)
-    desk.evidence.grounds.heard(workspace_id, None, step.message)
+    if workspace_id in desk.live.grounds.cards:  # a repeat may come when it is destroyed
+        desk.evidence.grounds.heard(workspace_id, None, step.message)
     return done
 
 

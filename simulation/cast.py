@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from commands import presence
+from domain.lease import Lease
 from domain.presence import DropCause
 from journal.errors import Unavailable
 from simulation.actors import Actor, Chooser
@@ -47,7 +48,7 @@ GROUND_ACTS = (
 STEPS: tuple[str, ...] = (
     *("send_worker",) * 45, *("send_leader",) * 22, *("beat",) * 9, *("time",) * 12, "long_time", *("unnoticed",) * 2,
     *("connect",) * 4, *("drop",) * 2, *("session",) * 4, "goodbye", "return_in_the_middle", *("together",) * 9,
-    *("late",) * 3, *("repeat",) * 4, *("stall",) * 3, *("freeze",) * 2, "sign_off", "wall", "disk",
+    *("late",) * 3, *("repeat",) * 4, *("stall",) * 3, *("slice",) * 2, *("freeze",) * 2, "sign_off", "wall", "disk",
     "restart", "kill", "audit",
     *("ground",) * 12, *("turn",) * 6, *("observer",) * 8, *("nature",) * 6, "wanted",
 )  # fmt: skip
@@ -56,7 +57,8 @@ GROUNDED: tuple[str, ...] = (
     *("send_worker",) * 30, *("send_leader",) * 14, *("beat",) * 16, *("time",) * 8, *("connect",) * 4, "drop",
     *("session",) * 4, *("together",) * 8, *("stall",) * 4, "late", *("repeat",) * 2, "freeze", "unnoticed",
     "disk", "restart", "kill",
-    *("ground",) * 50, *("turn",) * 34, *("observer",) * 16, *("nature",) * 18, "wanted",
+    *("ground",) * 50, *("turn",) * 28, *("exchange",) * 6, *("slice",) * 3, *("observer",) * 16, *("nature",) * 18,
+    "wanted",
 )  # fmt: skip
 """Steps of a world in which less goes wrong, so that runs live long enough to stand on something."""
 
@@ -243,10 +245,9 @@ class Cast:
 
     async def _stall(self) -> None:
         """One worker is not heard for longer than a ttl, and then goes on with what it was about to say."""
-        at_its_end = [worker for worker in self.workers if any(map(self._sliced, worker.held))]
-        who = self.chooser.pick(at_its_end or [worker for worker in self.workers if worker.held] or self.workers)
+        who = self.chooser.pick([worker for worker in self.workers if worker.held] or self.workers)
         self.world.tell(who.name, "stalls")
-        if self.chooser.chance(60 if at_its_end else 30):
+        if self.chooser.chance(30):
             await self.world.deliver(who.detach())
         for _ in range(self.chooser.pick((1, 3, 5))):
             await self.world.pass_time(2.0)
@@ -256,8 +257,38 @@ class Cast:
         for act in ("effect", "effect", self.chooser.pick(("close", "save", "park"))):
             await self._send(_act(who, act))
 
-    def _sliced(self, run_id: str) -> bool:
-        return bool(getattr(self.world.history.standing(run_id).lease, "sliced", False))
+    async def _slice(self) -> None:
+        """Somebody is heard until its slice ends, and its line breaks right then."""
+        held = [(worker, run_id) for worker in self.workers if not worker.frozen for run_id in worker.held]
+        sliced = [each for each in held if getattr(self._lease(each[1]), "slice_ends_at", None) is not None]
+        if not sliced:
+            return
+        who, run_id = self.chooser.pick(sliced)
+        for _ in range(8):
+            if getattr(self._lease(run_id), "sliced", False):
+                await self.world.deliver(who.detach())
+                await self.world.pass_time(1.5)
+                return
+            await self._beat()
+            await self.world.pass_time(1.0)
+
+    def _lease(self, run_id: str) -> Lease:
+        return self.world.history.standing(run_id).lease
+
+    async def _exchange(self) -> None:
+        """A turn is admitted, what runs inside starts anew, and only then the prompt is delivered, or was before."""
+        who = self.chooser.pick([worker for worker in self.workers if worker.held] or self.workers)
+        holder = self.holders[who.name]
+        await self._send(holder.admit())
+        if self.chooser.chance(40):
+            await self._send(holder.turn())
+        bodies = [
+            body for body in self.world.truth.alive() if any(body.workspace_id == at for at, _, _ in holder.placed)
+        ]
+        for body in bodies:
+            body.starts, body.last_end = body.starts + 1, "Error"
+        for act in ("tell", "tell", "turn"):
+            await self._send(_act(holder, act))
 
     async def _sign_off(self) -> None:
         worker = self.chooser.pick(self.workers)
