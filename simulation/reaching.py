@@ -8,6 +8,7 @@ open) is noted by the world itself, under a name in ``NOTED``.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from domain.effects import EffectCompleted, EffectReconciled, EffectsMadeAmbiguous
@@ -39,7 +40,7 @@ from domain.run_facts import (
 from domain.standing import Standing
 from domain.turn_facts import TurnCompleted, TurnCut, TurnFailed, TurnMoved
 from domain.values import Fact
-from domain.worker import WorkerGone, WorkerQuarantined, WorkerReleased
+from domain.worker import WorkerDetached, WorkerGone, WorkerQuarantined, WorkerReleased
 from domain.workspace import Workspace
 from domain.workspace_facts import (
     ContinuityRestored,
@@ -130,9 +131,6 @@ SITUATIONS: Mapping[str, Question] = {
     "a detachment hands a run on": lambda s: s.one(LeaseExpired, detached=True),
     "a slice ends": lambda s: s.one(SliceEnded),
     "a slice ends unanswered": lambda s: s.one(AttemptEnded, outcome="slice_ended"),
-    "a slice ends during a detachment": lambda s: (
-        s.one(LeaseExpired, detached=True) and getattr(s.before.lease, "sliced", False)
-    ),
     "judged by its leader": lambda s: s.one(VerdictRendered),
     "a partial is salvaged": lambda s: s.one(PartialSalvaged),
     "a stop is reported after a revocation": lambda s: s.one(StopReported),
@@ -180,6 +178,8 @@ SITUATIONS: Mapping[str, Question] = {
 
 RECONNECTED = "a leader returns between two settlements"
 GONE, QUARANTINED, PROBED = "a worker is given up", "a worker is quarantined", "a probing run releases a worker"
+WINDOW = timedelta(seconds=2)
+SLICED_AWAY = "a slice ends during a detachment"
 DROP_LOST = "killed with a link open: its drop is not recorded"
 KILLED_LANDED, KILLED_LOST = "killed while an append lands", "killed before an append lands"
 STALE_OBSERVER = "a stale observer is refused"
@@ -189,8 +189,8 @@ ZOMBIE = "a write under a fence that is over is refused"
 OTHER_BODY = "another body is named and refused"
 FROM_CHECKPOINT = "started from a checkpoint"
 NOTED = (
-    RECONNECTED, GONE, QUARANTINED, PROBED, DROP_LOST, KILLED_LANDED, KILLED_LOST, STALE_OBSERVER, REPEATED,
-    REPEATED_AFTER, ZOMBIE, OTHER_BODY, FROM_CHECKPOINT,
+    RECONNECTED, SLICED_AWAY, GONE, QUARANTINED, PROBED, DROP_LOST, KILLED_LANDED, KILLED_LOST, STALE_OBSERVER,
+    REPEATED, REPEATED_AFTER, ZOMBIE, OTHER_BODY, FROM_CHECKPOINT,
 )  # fmt: skip
 """Situations that one decision about a run does not show."""
 ALL = (*SITUATIONS, *NOTED)
@@ -206,6 +206,7 @@ class Reached:
         self._wants = wants
         """Whether a leader has a run that its absence would still settle."""
         self._settling: set[str] = set()
+        self._detached: dict[str, datetime] = {}
 
     def note(self, situation: str) -> None:
         """The world was in this one."""
@@ -221,10 +222,17 @@ class Reached:
         for recorded in facts:
             self._other(recorded.fact, before)
 
-    def _other(self, fact: Fact, before: Mapping[str, Standing]) -> None:
+    def _other(self, fact: Fact, before: Mapping[str, Standing]) -> None:  # noqa: C901  (one arm for each fact)
         match fact:
             case WorkerGone() | WorkerQuarantined():
                 self.note(_OF_WORKERS[type(fact)])
+            case WorkerDetached():
+                self._detached[fact.worker_id] = fact.detached_at
+            case LeaseExpired():
+                sliced = any(getattr(standing.lease, "sliced", False) for standing in before.values())
+                since = self._detached.get(fact.worker)
+                if sliced and since is not None and fact.expired_at - since <= WINDOW:
+                    self.note(SLICED_AWAY)
             case WorkerReleased(cause="probe"):
                 self.note(PROBED)
             case LeaderGone():
