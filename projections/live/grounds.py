@@ -305,7 +305,7 @@ class Grounds:
         for workspace_id in self._of_run.get(run_id, ()):
             card = self.cards[workspace_id]
             self._unknown.pop(workspace_id, None)
-            if card.provider == "kubernetes" and not card.over:
+            if card.provider == "kubernetes" and not (card.over or card.kept or card.teardown):
                 self._deadlines.forget("idle", (workspace_id,))
                 self.assert_now(card, at)
 
@@ -322,6 +322,7 @@ class Grounds:
         for card in self.cards.values():
             card.unknown_from = None if card.unknown_from is None else card.unknown_from + late_s
             card.attached_from = None if card.attached_from is None else card.attached_from + late_s
+            self._marks.asserted(card.workspace_id, now)
             if not card.teardown and not card.kept:
                 self._deadlines.forget("idle", (card.workspace_id,))
                 self.assert_now(card, now)

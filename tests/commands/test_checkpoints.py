@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import presence, workspaces
+from commands import presence
 from commands.boot import Opening
 from commands.desk import Desk, Timers
 from commands.presence import Link
@@ -32,8 +32,6 @@ from projections.live.deadlines import Deadlines
 from projections.live.kept import Kept, rules
 from tests.commands.absent import connected, dropped, recorded, session
 from tests.commands.clockwork import VirtualLoop
-from tests.commands.ground import saw, see, standing
-from tests.commands.test_ground_histories import Fate
 from tests.commands.test_replay import ACTS, Chance
 from tests.commands.world import ADMIN, World, opened
 
@@ -149,12 +147,12 @@ async def lived(seed: int, where: list[float], path: Path) -> None:
         chance = Attended(world, seed, jumps=seed % 2 == 1)
         for _ in range(STEPS):
             await chance.any_act()
-        _start_the_same(world, where, path, (seed, chance.story))
+        start_the_same(world, where, path, (seed, chance.story))
         while chance.links:
             await chance.part()
 
 
-def _start_the_same(world: World, where: list[float], path: Path, told: Any) -> None:
+def start_the_same(world: World, where: list[float], path: Path, told: Any) -> None:
     """Starts from checkpoints at these places of the journal come to the state of a start that reads all of it."""
     whole, tail = started(world, None), world.journal.position
     for place in where:
@@ -166,30 +164,6 @@ def _start_the_same(world: World, where: list[float], path: Path, told: Any) -> 
         assert differs(everything(opening.desk), everything(whole.desk)) is None, (position, told)
         assert opening.kept.positions() == whole.kept.positions(), (position, told)
         assert opening.replayed == len(kept.positions()) + tail - position
-
-
-async def stood(seed: int, where: list[float], path: Path) -> None:
-    async with opened() as world:
-        fate = Fate(world, seed)
-        await world.worker("w1", slots=100)
-        for _ in range(STEPS):
-            await fate.act()
-        _start_the_same(world, where, path, (seed, fate.story))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(min_value=0, max_value=2**32),
-    where=st.lists(st.floats(0, 1), min_size=POSITIONS, max_size=POSITIONS),
-)
-def test_a_start_from_a_checkpoint_knows_the_ground_and_the_turns_of_a_full_replay(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, where: list[float]
-) -> None:
-    loop, path = VirtualLoop(), tmp_path_factory.getbasetemp() / "checkpoint"
-    try:
-        loop.run_until_complete(stood(seed, where, path))
-    finally:
-        loop.close()
 
 
 @settings(max_examples=40, deadline=None)
@@ -229,27 +203,6 @@ async def test_runs_that_have_ended_are_not_read_again(world: World) -> None:
     assert world.journal.position > 80
     assert opening.replayed < 12
     assert differs(everything(started(world, None).desk), everything(opening.desk)) is None
-
-
-async def test_a_body_is_read_again_until_it_is_destroyed_and_its_run_has_ended(world: World) -> None:
-    for destroyed_first in (True, False):
-        run_id, fence, workspace_id = await standing(world)
-        if destroyed_first:
-            await workspaces.release_workspace(world.desk, ADMIN, workspace_id)
-            await see(world, workspace_id, saw("gone"))
-        assert (4 if destroyed_first else 2) == _read_again(world, workspace_id)
-        await world.close(run_id, fence)
-        assert (_read_again(world, workspace_id) == 0) == destroyed_first
-        if not destroyed_first:
-            await workspaces.release_workspace(world.desk, ADMIN, workspace_id)
-            await see(world, workspace_id, saw("gone"))
-        assert 0 == _read_again(world, workspace_id)
-
-
-def _read_again(world: World, workspace_id: str) -> int:
-    """How many facts of a workspace a start reads again."""
-    facts = world.journal.store.facts_at(list(kept_at(world, world.journal.position).positions()))
-    return sum(recorded.stream == f"workspace-{workspace_id}" for recorded in facts)
 
 
 async def test_a_leader_that_comes_and_goes_for_ever_is_kept_in_one_fact(world: World) -> None:
