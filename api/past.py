@@ -12,7 +12,7 @@ from api.calls import Call
 from api.problems import InvalidBody
 from api.views import BEHIND_S, bounded, reached, visible
 from commands import explaining
-from projections.hindsight import AsOf, as_of, run_at, unrecorded
+from projections.hindsight import AsOf, as_of, beside, grounds_at, run_at
 from projections.stored.listing import Listing
 
 
@@ -45,8 +45,12 @@ async def runs_then(call: Call, wanted: Listing, at: str, min_position: int | No
     """A page of the runs as they were."""
     place = await place_of(call, at, min_position)
     found = await call.node.past.list(call.caller.tenant, bounded(call, wanted, place.position), BEHIND_S)
-    found["items"] = [{**item, **unrecorded()} for item in found["items"]]
-    return {**found, "as_of": place}
+    store = call.desk.journal.store
+
+    def complete() -> list[dict[str, Any]]:
+        return [{**item, **beside(grounds_at(store, item["run_id"], place.position))} for item in found["items"]]
+
+    return {**found, "items": await asyncio.to_thread(complete), "as_of": place}
 
 
 def refuse_waiting(until: str | None, wait_s: float) -> None:

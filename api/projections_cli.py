@@ -16,9 +16,10 @@ import typer
 from api.verbs import HELP_OPTIONS, Bar, DataDir, Json, guarded, print_json, settings_of
 from jackline.cli import show
 from jackline.cli.exits import DONE, FAILED, USAGE, Fault
+from journal.tool_errors import PositionBeyond
 from projections import past, proving
 from projections import rebuild as rebuilding
-from projections.stored.faults import InstantBefore, PositionBeyond, ProjectionUnknown
+from projections.stored.faults import InstantBefore, ProjectionUnknown
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Which; all when none is named.")]
 At = Annotated[

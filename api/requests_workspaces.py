@@ -80,6 +80,12 @@ class ObserveScope(Body):
     listed_s_ago: float = Field(
         0.0, ge=0, le=86_400, description="how long ago the list was asked for: who was attached since is not absent"
     )
+    as_of: int | None = Field(
+        None,
+        ge=0,
+        description="the position that the observer knew before it asked for the list: who was attached to after it "
+        "is not absent, however late the batch comes, or how often",
+    )
 
 
 class Attach(Body):
@@ -100,7 +106,10 @@ class Move(Body):
 
 
 class ListWorkspaces(Reading):
-    """Which workspaces, from where on; `phase=teardown` lists every body that is to be destroyed."""
+    """Which workspaces, from where on; `phase=teardown` lists every body that is to be destroyed.
+
+    A phase that is terminal, or `all`, also lists those whose bodies are gone.
+    """
 
     phase: Phase | None = None
     scope: str | None = None
@@ -108,6 +117,7 @@ class ListWorkspaces(Reading):
     run_id: str | None = None
     limit: int = Field(100, ge=1, le=500)
     cursor: str | None = Field(None, pattern=r"^\d{1,18}$")
+    all: bool = Field(False, description="also those whose bodies are gone")
 
 
 class AdmitTurn(Body):

@@ -27,6 +27,7 @@ class Happened(Shown):
     fence: int | None
     worker: str | None
     detail: str | None = Field(description="who, why or what, in one word")
+    workspace_id: str | None = Field(description="the workspace that it happened to, or null")
 
 
 class Timeline(Shown):

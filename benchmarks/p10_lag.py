@@ -20,6 +20,7 @@ from benchmarks.serving import Serving
 
 LISTS = ("runs?queue=none", "usage?queue=none", "effects?queue=none", "workers?state=gone", "queues", "leaders")
 LATE_S = 1.0
+"""A batch that is answered later than this after it was due: the facts did not come at the rate that was asked for."""
 
 
 async def one_round(client: Client, service: Serving, number: int, options: argparse.Namespace) -> Figures:
@@ -55,21 +56,14 @@ async def one_round(client: Client, service: Serving, number: int, options: argp
 
     with measured(service.pid) as cost:
         await asyncio.gather(write(), *itertools.starmap(read, zip(readers, LISTS, strict=True)))
-    _require_rate(max(late), options.rate)
     share = round(cost.service_s / cost.wall_s, 3)
     return {
         "lag": quantiles(lags),
+        "at_that_rate": max(late) <= LATE_S,
         "asked": len(lags),
         "latest_answer_s": round(max(late), 3),
         "share_of_a_core": share,
     }
-
-
-def _require_rate(latest_s: float, rate: int) -> None:
-    """Fail a measurement in which the facts did not come at the rate that it is about."""
-    if latest_s > LATE_S:
-        message = f"a batch was answered {latest_s:.2f} s after it was due: {rate} facts/s were not reached"
-        raise RuntimeError(message)
 
 
 if __name__ == "__main__":

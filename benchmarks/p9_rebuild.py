@@ -6,7 +6,7 @@ reads the journal, folds it, writes all rows and indexes beside an empty model, 
 are so many. The reference reads the same rows in order and decodes each, on one. Rounds alternate; figures are medians
 of wall time. Nothing else writes meanwhile.
 
-    python -m benchmarks.p9_rebuild [--facts 200000] [--rounds 3] [--dir DIR]
+    python -m benchmarks.p9_rebuild [--facts 400000] [--rounds 3] [--dir DIR]
 """
 
 import argparse
@@ -102,7 +102,7 @@ def remade(data_dir: Path) -> float:
 def main() -> None:
     """Measure, and print one JSON document."""
     parser = argparse.ArgumentParser(description="P9: rebuild against scan and decode")
-    parser.add_argument("--facts", type=int, default=200_000)
+    parser.add_argument("--facts", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=None, help="where the files are made (a temporary one)")
     options = parser.parse_args()

@@ -4,7 +4,8 @@ A grant is guarded by the streams of each run and of the worker, so a run that w
 quarantined, in the same moment is decided anew.
 
 A claim that finds nothing may wait up to ``WAIT_MAX_S`` seconds for something to become ready. Cancelling it while it
-waits (the client went away) leaves nothing behind and grants nothing; a grant that is already on its way stands.
+waits (the client went away) leaves nothing behind and grants nothing; a grant that is already on its way stands. One
+whose worker lets a lease expire meanwhile ends with nothing: a frozen process would be granted its own run again.
 """
 
 import asyncio
@@ -61,7 +62,7 @@ async def claim(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any]]:
     desk.live.bells.join(waiter)
     try:
         done = await _claim_waiting(desk, caller, ask, waiter)
-        if key not in desk.live.fleet.silent:
+        if not waiter.sent_away:
             desk.live.heard(key, desk.clock())
         return done
     finally:
@@ -73,9 +74,11 @@ async def _claim_waiting(desk: Desk, caller: Caller, ask: Ask, waiter: Waiter) -
     loop = asyncio.get_running_loop()
     until = loop.time() + ask.wait_s
     while True:
+        if waiter.sent_away:
+            return Done({"claims": []})
         waiter.woken.clear()
         done = await _claim_now(desk, caller, ask)
-        if done.answer["claims"] or desk.live.bells.closed or waiter.worker in desk.live.fleet.silent:
+        if done.answer["claims"] or desk.live.bells.closed:
             return done
         try:
             async with asyncio.timeout_at(until):
@@ -109,8 +112,6 @@ async def _claim_now(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any
 
 def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picks: Picks, now: Moment) -> Decision[dict[str, Any]]:
     worker = _grantable(desk, caller, ask.worker_id)
-    if (caller.tenant, ask.worker_id) in desk.live.fleet.silent:
-        return Decision((), {}, {"claims": []})
     guards = [{worker_stream(caller.tenant, ask.worker_id): worker.version}]
     entries: list[Entry] = []
     claims: list[dict[str, Any]] = []

@@ -19,11 +19,12 @@ from domain.presence import LeaderGone, LeaderVanished, PresenceReseeded
 from domain.standing import Standing
 from domain.values import Moment
 from domain.worker import worker_stream
+from domain.workspace import Workspace, workspace_stream
 from evidence.refused import RefusedWrite
 from journal.mapper import Recorded
 from projections.hindsight import AsOf, next_after, standing_of, told_until
 from projections.why import Case, Clock, Refused, why
-from projections.why_grounds import with_grounds
+from projections.why_grounds import with_grounds, with_grounds_then
 
 FACTS_MAX = 10_000
 """Facts of one run that an explanation looks at: the latest ones, and the submission."""
@@ -70,7 +71,13 @@ def explain_then(desk: Desk, run_id: str, place: AsOf) -> dict[str, Any]:
         followed=next_after(store, run_id, place.position),
         cited=lambda citation: _cited(desk, citation),
     )
-    return why(standing_of(run_id, told), told, case)
+    standing = standing_of(run_id, told)
+
+    def following(workspace: Workspace) -> Recorded | None:
+        return _fact_at(desk, workspace_stream(workspace.workspace_id), workspace.version + 1)
+
+    answer = why(standing, told, case)
+    return with_grounds_then(answer, standing.workspaces, told, place.recorded_at, following)
 
 
 def _broke_at(desk: Desk, standing: Standing) -> datetime | None:

@@ -3,25 +3,34 @@
 A key sees the workspaces of the runs that it may see. A worker's key also sees those that its worker placed, and those
 of a scope which its worker observes. Anything else is answered exactly like a workspace that does not exist.
 
-A page without ``run_id`` is read off the live index: every workspace whose body may still be there. With ``run_id`` it
-is all that the run ever stood on, as far as its latest ``REMEMBERED_MAX`` go.
+A page is read off the live index: every workspace whose body may still be there. With ``run_id`` it is all that the run
+ever stood on, as far as its latest ``REMEMBERED_MAX`` go. Asked for everything, or for a phase in which workspaces are
+over, it takes from the read model which others there ever were; each is shown as its own facts have it, so what the
+model says late is at most not there yet.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from commands.desk import Caller, Desk
 from commands.showing import ever_of, workspace_of
 from domain.lease import Lease, holder_of
-from domain.refusal import InvalidCommand
 from domain.run import Run, run_stream
 from domain.standing import lease_stream
 from domain.values import Value
-from domain.workspace import Workspace, workspace_stream
+from domain.workspace import OVER, Workspace, workspace_stream
 from domain.workspace_refusals import WorkspaceUnknown
 from projections.ground_document import whole
 from projections.live.cards import WorkerKey
 from projections.live.grounds import OBSERVERS_QUEUE, GroundCard
+
+SCANNED_MAX = 1_000
+"""Workspaces that are looked at for one page; one that few of them belong on ends early, and says where to go on."""
+
+Named = tuple[int, str]
+"""Where in the journal a workspace was placed, and its id."""
+AskModel = Callable[[int, int], Awaitable[Sequence[Named]]]
+"""The workspaces that the read model has after a place, at most so many, in order."""
 
 
 class Wanted(Value, frozen=True, kw_only=True):
@@ -33,6 +42,12 @@ class Wanted(Value, frozen=True, kw_only=True):
     run_id: str | None = None
     limit: int = 100
     after: int = 0
+    all: bool = False
+
+    @property
+    def everything(self) -> bool:
+        """Whether those are wanted too whose bodies are gone."""
+        return self.all or (self.run_id is None and self.phase in OVER)
 
 
 def find(desk: Desk, caller: Caller, workspace_id: str) -> Workspace:
@@ -81,25 +96,51 @@ def to_assert(desk: Desk, workspace: Workspace) -> bool:
 
 
 def list_workspaces(desk: Desk, caller: Caller, wanted: Wanted) -> dict[str, Any]:
-    """A page in the order in which they were placed; ``next_cursor`` is null on the last one.
-
-    Raises:
-        InvalidCommand: destroyed ones are only listed run by run.
-    """
-    if wanted.phase == "destroyed" and wanted.run_id is None:
-        raise InvalidCommand(field="phase", value="destroyed", limit="given together with run_id")
+    """A page in the order in which they were placed; ``next_cursor`` is null on the last one."""
     items: list[dict[str, Any]] = []
     cursor = wanted.after
     for order, workspace in _candidates(desk, wanted):
-        if not (_matches(wanted, workspace) and workspace.placed.tenant == caller.tenant):
-            continue
-        if not may_see(desk, caller, workspace):
+        if not _belongs(desk, caller, wanted, workspace):
             continue
         if len(items) == wanted.limit:
-            return {"items": items, "next_cursor": str(cursor), "position": desk.journal.position}
+            return _page(desk, items, cursor)
         items.append(with_position(desk, document(desk, workspace), workspace.workspace_id))
         cursor = order
-    return {"items": items, "next_cursor": None, "position": desk.journal.position}
+    return _page(desk, items, None)
+
+
+async def list_everything(desk: Desk, caller: Caller, wanted: Wanted, ask: AskModel) -> dict[str, Any]:
+    """A page of all that there ever were; it may be shorter than asked for and still not be the last one."""
+    items: list[dict[str, Any]] = []
+    found = await ask(wanted.after, SCANNED_MAX)
+    known = {*found, *_indexed(desk, wanted)}
+    upto = found[-1][0] if len(found) == SCANNED_MAX else None
+    for order, workspace_id in sorted(one for one in known if upto is None or one[0] <= upto):
+        workspace = workspace_of(desk, workspace_id)
+        if not isinstance(workspace, Workspace) or not _belongs(desk, caller, wanted, workspace):
+            continue
+        items.append(with_position(desk, document(desk, workspace), workspace_id))
+        if len(items) == wanted.limit:
+            return _page(desk, items, order)
+    return _page(desk, items, upto)
+
+
+def _indexed(desk: Desk, wanted: Wanted) -> Iterator[Named]:
+    """The workspaces after the cursor that the live index has."""
+    for card in _cards(desk, wanted):
+        if card.order > wanted.after and _may_match(wanted, card):
+            yield card.order, card.workspace_id
+
+
+def _page(desk: Desk, items: list[dict[str, Any]], cursor: int | None) -> dict[str, Any]:
+    next_cursor = None if cursor is None else str(cursor)
+    return {"items": items, "next_cursor": next_cursor, "position": desk.journal.position}
+
+
+def _belongs(desk: Desk, caller: Caller, wanted: Wanted, workspace: Workspace) -> bool:
+    if wanted.run_id not in (None, workspace.placed.run_id) or workspace.placed.tenant != caller.tenant:
+        return False
+    return _matches(wanted, workspace) and may_see(desk, caller, workspace)
 
 
 def _candidates(desk: Desk, wanted: Wanted) -> Iterator[tuple[int, Workspace]]:
@@ -107,11 +148,10 @@ def _candidates(desk: Desk, wanted: Wanted) -> Iterator[tuple[int, Workspace]]:
     if wanted.run_id is not None:
         yield from _of_run(desk, wanted.run_id, wanted.after)
         return
-    for card in _cards(desk, wanted):
-        if card.order > wanted.after and _may_match(wanted, card):
-            found = workspace_of(desk, card.workspace_id)
-            if isinstance(found, Workspace):
-                yield card.order, found
+    for order, workspace_id in _indexed(desk, wanted):
+        found = workspace_of(desk, workspace_id)
+        if isinstance(found, Workspace):
+            yield order, found
 
 
 def _of_run(desk: Desk, run_id: str, after: int) -> Iterator[tuple[int, Workspace]]:

@@ -9,7 +9,8 @@ others nothing: it is counted, and named in the answer.
 With ``synced`` the batch is all there is. Attached workspaces of the scope that it does not name are gone, and those
 that it saw are not unknown any more. A scope larger than one batch is listed in parts, numbered from 0, which count
 together once the last one came; nothing is missing in half a list. Whoever was attached to after the list was asked for
-may be missing in it, and is not gone.
+may be missing in it, and is not gone. How long ago that was (``listed_s_ago``) goes wrong when the batch itself comes
+late or twice; which position of the journal the observer knew before it asked (``as_of``) does not.
 """
 
 import asyncio
@@ -64,6 +65,8 @@ class Batch(Value, frozen=True, kw_only=True):
     synced: bool = False
     part: Part | None = None
     listed_s_ago: float = 0.0
+    as_of: int | None = None
+    """The journal's position that the observer knew before it asked for the list."""
 
 
 class SyncBroken(Refusal):
@@ -253,7 +256,7 @@ async def observe_scope(desk: Desk, caller: Caller, batch: Batch) -> Done[dict[s
     if listed is not None and batch.part is not None:
         await _part_came(report, listed, batch.part)
     elif batch.synced:
-        await _reconcile(report, report.tally.named, arrived.mono - batch.listed_s_ago)
+        await _reconcile(report, report.tally.named, arrived.mono - batch.listed_s_ago, batch.as_of)
     desk.note_fence(batch.fence, "observers")
     tally = report.tally
     answer = {"applied": tally.applied, "ignored": tally.ignored, "refused": tally.refused, "absent": tally.absent}
@@ -286,7 +289,7 @@ def _part_of(report: Report, part: Part) -> Listed:
     marks, batch = report.desk.evidence.grounds, report.batch
     if part.index == 0:
         since = report.desk.clock().mono - batch.listed_s_ago
-        listed = Listed(sync_id=part.sync_id, run_id=batch.run_id, since=since)
+        listed = Listed(sync_id=part.sync_id, run_id=batch.run_id, since=since, as_of=batch.as_of)
         marks.list_begins(report.scope, listed)
         return listed
     known = marks.listing(report.scope)
@@ -307,15 +310,16 @@ async def _part_came(report: Report, listed: Listed, part: Part) -> None:
     cards = report.desk.live.grounds.cards
     unknown = [each for each in listed.vouched if each in cards and cards[each].unknown_from is not None]
     await report.all({workspace_id: [_PRESENT, _SYNCED] for workspace_id in unknown}, "restored")
-    await _reconcile(report, listed.named, listed.since)
+    await _reconcile(report, listed.named, listed.since, listed.as_of)
     report.desk.evidence.grounds.list_ends(report.scope)
 
 
-async def _reconcile(report: Report, named: set[str], listed_from: float) -> None:
+async def _reconcile(report: Report, named: set[str], listed_from: float, as_of: int | None) -> None:
     """Attached workspaces of the scope that a whole list does not name are gone; others have yet to come."""
     found = report.desk.live.grounds.of_scope(report.scope)
     missing = [card for card in found if card.workspace_id not in named]
-    await report.all({card.workspace_id: [_GONE] for card in missing if _was_there(card, listed_from)}, "absent")
+    absent = [card for card in missing if _was_there(card, listed_from, as_of)]
+    await report.all({card.workspace_id: [_GONE] for card in absent}, "absent")
     await report.expected([card for card in missing if card.attached_from is None and card.unknown_from is not None])
 
 
@@ -326,7 +330,8 @@ async def _together(doing: Iterable[Coroutine[Any, Any, None]]) -> None:
             raise failure
 
 
-def _was_there(card: GroundCard, listed_from: float) -> bool:
+def _was_there(card: GroundCard, listed_from: float, as_of: int | None) -> bool:
     """Whether the list would have named it: it was attached to before, and its end is not known yet."""
     attached = card.attached_from is not None and card.attached_from <= listed_from
+    attached = attached and (as_of is None or card.attached_position <= as_of)
     return attached and (card.phase == "running" or card.teardown)

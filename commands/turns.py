@@ -63,9 +63,17 @@ async def move(desk: Desk, caller: Caller, named: Named, state: TurnState) -> Do
 
 async def _move(desk: Desk, caller: Caller, named: Named, command: Move) -> Done[dict[str, Any]]:
     def decide(standing: Standing, presented: Presented, now: Moment) -> RunDraft:
+        standing = _with_ground_of(desk, caller, standing, named.turn)
         return turns.move(standing, presented, named.turn, command, now)
 
     return await _tell(desk, caller, named, decide, lambda after: shown(after, named.turn))
+
+
+def _with_ground_of(desk: Desk, caller: Caller, standing: Standing, number: int) -> Standing:
+    """How the run stands, with the turn's workspace among its own though that may be over: its mark counts on."""
+    turn = standing.known.turns.open.get(number)
+    workspace_id = None if turn is None else turn.workspace_id
+    return standing if workspace_id is None else including(standing, find(desk, caller, workspace_id))
 
 
 async def complete(desk: Desk, caller: Caller, named: Named) -> Done[dict[str, Any]]:
@@ -98,10 +106,16 @@ async def _end(desk: Desk, caller: Caller, named: Named, decide: Decide) -> Done
     try:
         done = await _tell(desk, caller, named, decide, lambda after: shown(after, named.turn))
     except TurnOver:
-        desk.evidence.tell_turn(named.run_id, named.turn)
+        _knows(desk, named)
         raise
-    desk.evidence.tell_turn(named.run_id, named.turn)
+    _knows(desk, named)
     return done
+
+
+def _knows(desk: Desk, named: Named) -> None:
+    """The holder need not be told of this turn's end; a repeat may come when its run has ended long ago."""
+    if named.run_id in desk.live.cards:
+        desk.evidence.tell_turn(named.run_id, named.turn)
 
 
 async def notice(desk: Desk, caller: Caller, named: Named, kind: NoticeKind) -> Done[dict[str, Any]]:
@@ -146,6 +160,7 @@ async def give_up_undelivered(desk: Desk, run_id: str, turn: int) -> bool:
 
     def decision(now: Moment) -> Decision[None]:
         standing, due = desk.standing(caller, run_id), desk.live.admissions.due(run_id, turn)
+        standing = _with_ground_of(desk, caller, standing, turn)
         if due is None or now.mono < due:
             return Decision((), {}, None)
         open_turn = standing.known.turns.open.get(turn)

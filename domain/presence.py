@@ -51,6 +51,8 @@ class Presence(Value, frozen=True, kw_only=True):
     version: int = 0
     connections: dict[str, Connection] = msgspec.field(default_factory=dict)
     zero_since: datetime | None = None
+    left_at: datetime | None = None
+    """When a connection ended last since the last one came, while others were there."""
     gone_since: datetime | None = None
     """The ``zero_since`` of the absence that has been declared gone, if it has been."""
     gone_version: int = 0
@@ -142,7 +144,8 @@ def evolve(presence: Presence, fact: PresenceFact) -> Presence:
             return Presence(version=version, connections={**presence.connections, fact.connection_id: link})
         case LeaderDisconnected():
             rest = {key: link for key, link in presence.connections.items() if key != fact.connection_id}
-            return msgspec.structs.replace(presence, version=version, connections=rest)
+            left_at = _later(fact.disconnected_at, presence.left_at)
+            return msgspec.structs.replace(presence, version=version, connections=rest, left_at=left_at)
         case LeaderVanished():
             return msgspec.structs.replace(presence, version=version, zero_since=fact.zero_since)
         case LeaderReturned():
@@ -196,8 +199,13 @@ def disconnect(
         LeaderDisconnected(leader_id=leader_id, connection_id=connection_id, cause=cause, disconnected_at=at)
     ]
     if len(presence.connections) == 1 and cause != "server_stopping":
-        facts.append(LeaderVanished(leader_id=leader_id, zero_since=at))
+        facts.append(LeaderVanished(leader_id=leader_id, zero_since=_later(at, presence.left_at)))
     return facts
+
+
+def _later(at: datetime, other: datetime | None) -> datetime:
+    """The later one: the end of a session may be found out after a stream dropped that outlived it."""
+    return at if other is None else max(at, other)
 
 
 def reseed(

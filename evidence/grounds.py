@@ -48,6 +48,8 @@ class Listed(msgspec.Struct):
     named: set[str] = msgspec.field(default_factory=set)
     vouched: set[str] = msgspec.field(default_factory=set)
     """Those of them that are there, and are what they were."""
+    as_of: int | None = None
+    """The journal's position that its observer knew before it asked; whoever was attached later is not missed."""
     since: float = 0.0
     """When the list was asked for, in monotonic seconds; whoever was attached later may be missing in it."""
 

@@ -27,12 +27,15 @@ class PresenceMarks:
         self._live: dict[LeaderKey, set[str]] = {}
         self._sessions: dict[tuple[LeaderKey, str], SessionMark] = {}
         self._empty_from: dict[LeaderKey, float] = {}
+        self._last_drop: dict[LeaderKey, float] = {}
+        """When a connection of a leader ended last, while others were there: a session may be found out later."""
         self.unrecorded_drops = 0
         """Drops whose fact could not be appended at the first attempt, and still is not."""
 
     def arrive(self, leader: LeaderKey, connection_id: str) -> None:
         """A connection is there."""
         self._live.setdefault(leader, set()).add(connection_id)
+        self._last_drop.pop(leader, None)
         self._empty_from.pop(leader, None)
 
     def drop(self, leader: LeaderKey, connection_id: str, mono: float) -> None:
@@ -40,9 +43,10 @@ class PresenceMarks:
         live = self._live.get(leader)
         if live is not None and connection_id in live:
             live.discard(connection_id)
+            last = self._last_drop[leader] = max(mono, self._last_drop.get(leader, mono))
             if not live:
-                del self._live[leader]
-                self._empty_from[leader] = mono
+                del self._live[leader], self._last_drop[leader]
+                self._empty_from[leader] = last
         self._sessions.pop((leader, connection_id), None)
 
     def empty_from(self, leader: LeaderKey) -> float | None:

@@ -18,6 +18,7 @@ from typing import Any
 from domain.values import Clock
 from journal.checkpoints import Checkpoint, CheckpointUnusable, read_checkpoint, write_checkpoint
 from journal.commit import Journal
+from journal.errors import JournalError
 from projections.live.kept import Kept, rules
 
 EVERY_FACTS = 20_000
@@ -90,10 +91,17 @@ class Checkpoints:
     async def _guarded(self, *, force: bool) -> None:
         try:
             await asyncio.to_thread(self._go_on, force=force)
+        except (OSError, JournalError) as error:  # a full disk is no fault of the code: one line says it
+            self._failed(error)
+            level = logging.INFO if force else logging.WARNING  # who stops has said what the matter is
+            log.log(level, "no checkpoint was written after position %d; it is tried again: %s", self.position, error)
         except Exception as error:
-            self.errors += 1
-            self.first_error = self.first_error or f"after position {self.position}: {error!r}"
+            self._failed(error)
             log.exception("no checkpoint was written after position %d; it is tried again", self.position)
+
+    def _failed(self, error: Exception) -> None:
+        self.errors += 1
+        self.first_error = self.first_error or f"after position {self.position}: {error!r}"
 
     @property
     def _folded(self) -> int:

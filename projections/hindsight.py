@@ -1,9 +1,8 @@
 """Looking back: the place in the journal that somebody means, and one run as it stood there.
 
-A place is given as a position or as an instant, which means the last fact that was recorded at or before it. Facts
-carry the wall clock's instants: where somebody set that clock back the journal passes an instant more than once, and
-one of those places is meant, the same one every time. A place before the first fact, beyond the last, or an instant
-that has not come is refused: there is nothing there that could be shown.
+A place is given as a position or as an instant, which means the last fact that was recorded at or before it
+(``projections.finding``). A place before the first fact, beyond the last, or an instant that has not come is refused:
+there is nothing there that could be shown.
 
 A run is folded from its own facts up to the place, so the answer is what was live at it. What was never recorded (the
 marks of the evidence register, the partial that was last saved) is not known of the past: it is null, and the answer
@@ -11,7 +10,7 @@ says so under ``as_of``.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,15 +18,20 @@ from domain.refusal import InvalidCommand, Refusal, RunUnknown
 from domain.run import run_stream
 from domain.standing import Standing, effects_stream, lease_stream
 from domain.values import Value
+from domain.workspace import UNPLACED, Unplaced, Workspace, evolve, workspace_stream
+from domain.workspace_facts import WorkspacePlaced
 from journal.mapper import Recorded
 from journal.store import Store
 from journal.topics import FOLDS, prefix_of
 from projections.document import document
-from projections.stored.faults import InstantBefore, PositionBeyond
+from projections.finding import place_at
+from projections.ground_document import brief
+from projections.live.grounds import REMEMBERED_MAX
 
 NOT_RECORDED = ("evidence", "partial")
 """What a run shows that is no fact, and is therefore null in the past."""
 
+GROUNDS = workspace_stream("")
 AT_MAX_CHARS = 64
 PAGE = 1_000
 """Facts that are read at once."""
@@ -100,29 +104,8 @@ def as_of(store: Store, at: str, now: datetime) -> AsOf:
     wanted = meant(at)
     if isinstance(wanted, datetime) and wanted > now:
         raise InstantBeyond(wanted, now)
-    tail = store.load_tail().position
-    position = wanted if isinstance(wanted, int) else _last_until(store, wanted, tail)
-    if position > tail:
-        raise PositionBeyond(position, tail)
-    return AsOf(position=position, recorded_at=_recorded_at(store, position))
-
-
-def _last_until(store: Store, wanted: datetime, tail: int) -> int:
-    """A position that was recorded at or before an instant and whose follower was not, found by halving."""
-    before, after = 0, tail + 1
-    while after - before > 1:
-        middle = (before + after) // 2
-        if _recorded_at(store, middle) <= wanted:
-            before = middle
-        else:
-            after = middle
-    if not before:
-        raise InstantBefore(wanted.isoformat(), _recorded_at(store, 1).isoformat() if tail else None)
-    return before
-
-
-def _recorded_at(store: Store, position: int) -> datetime:
-    return store.facts_at([position])[0].meta.recorded_at
+    place = place_at(store, wanted)
+    return AsOf(position=place.position, recorded_at=place.recorded_at or now)
 
 
 def facts_until(store: Store, run_id: str, position: int) -> Iterator[Recorded]:
@@ -163,11 +146,13 @@ def standing_of(run_id: str, facts: list[Recorded]) -> Standing:
     streams = (run_stream(run_id), lease_stream(run_id), effects_stream(run_id))
     states = {stream: FOLDS[prefix_of(stream)].initial for stream in streams}
     for recorded in facts:
+        if isinstance(recorded.fact, WorkspacePlaced):
+            states[recorded.stream] = UNPLACED
         if recorded.stream in states:
-            evolve = FOLDS[prefix_of(recorded.stream)].evolve
-            states[recorded.stream] = evolve(states[recorded.stream], recorded.fact)
-    run, lease, effects = (states[stream] for stream in streams)
-    return Standing(run_id=run_id, run=run, lease=lease, effects=effects)
+            fold = FOLDS[prefix_of(recorded.stream)].evolve
+            states[recorded.stream] = fold(states[recorded.stream], recorded.fact)
+    run, lease, effects = (states.pop(stream) for stream in streams)
+    return Standing(run_id=run_id, run=run, lease=lease, effects=effects, workspaces=tuple(states.values()))
 
 
 def run_at(store: Store, run_id: str, place: AsOf) -> dict[str, Any]:
@@ -179,10 +164,31 @@ def run_at(store: Store, run_id: str, place: AsOf) -> dict[str, Any]:
     told = told_until(store, run_id, place)
     standing = standing_of(run_id, told)
     shown = document(standing.known, standing.lease)
-    return {**shown, **unrecorded(), "position": told[-1].position, "as_of": place}
+    grounds = standing.workspaces[-REMEMBERED_MAX:]
+    return {**shown, **beside(grounds), "position": told[-1].position, "as_of": place}
 
 
-def unrecorded() -> dict[str, Any]:
-    """What belongs to a run and is not known of the past."""
-    marks = ("last_renewed_at", "lease_deadline", "last_activity_at", "quiet_since", "unknown_since")
-    return {"partial": None, "workspaces": [], "evidence": dict.fromkeys(marks)}
+def beside(grounds: Sequence[Workspace]) -> dict[str, Any]:
+    """What belongs to a run beside its own document: the workspaces that it stood on, and no mark of the past."""
+    marks = dict.fromkeys(("last_renewed_at", "lease_deadline", "last_activity_at", "quiet_since"))
+    unseen = min((each.unknown_since for each in grounds if each.unknown_since is not None), default=None)
+    return {
+        "partial": None,
+        "workspaces": [brief(workspace) for workspace in grounds],
+        "evidence": {**marks, "unknown_since": unseen},
+    }
+
+
+def grounds_at(store: Store, run_id: str, position: int) -> list[Workspace]:
+    """What a run stood on at a position, in the order in which it was placed; the latest, if that was much."""
+    found = (_ground_at(store, stream, position) for stream in store.streams_of(run_id, GROUNDS, REMEMBERED_MAX))
+    return [workspace for workspace in found if isinstance(workspace, Workspace)]
+
+
+def _ground_at(store: Store, stream: str, position: int) -> Workspace | Unplaced:
+    state: Workspace | Unplaced = UNPLACED
+    for recorded in store.stream(stream):
+        if recorded.position > position:
+            break
+        state = evolve(state, recorded.fact)  # type: ignore[arg-type]
+    return state

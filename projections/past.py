@@ -1,11 +1,10 @@
 """The read models as they were: folded up to a position or an instant, into a file of their own.
 
-The file has the tables, indexes and tracking rows of the live one and can be asked with any SQLite tool; it is written
-under another name first and appears whole or not at all. Nothing reads it by itself, and it may be deleted at any time.
+The file has the tables, indexes and tracking rows of the live one and can be asked with any SQLite tool. It is for its
+owner alone, appears whole or not at all, and never in the place of another file: what is there may be a journal.
+Nothing reads it by itself, and it may be deleted at any time.
 
-Which position an instant means: that of the last fact recorded at or before it. Facts are taken to be recorded in the
-order of their instants, as they are unless somebody sets the clock back; where that happened, facts around it may count
-to either side, but the same ones every time.
+Which position an instant means is said in ``projections.finding``.
 """
 
 import contextlib
@@ -14,8 +13,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from journal.lock import unusable
 from journal.opening import open_readonly
+from journal.targets import written_whole
+from projections.finding import place_at
 from projections.rebuild import Progress
 from projections.refolding import Changes, Refolding, Source, Start, fold_into
 from projections.stored.catalogue import named
@@ -24,10 +24,8 @@ from projections.stored.database import (
     create_indexes,
     create_tables,
     new_file,
-    plainly,
     track,
 )
-from projections.stored.faults import InstantBefore, PositionBeyond
 from projections.stored.projection import Projection
 
 FIRST_BUILD = 1
@@ -36,34 +34,6 @@ FIRST_BUILD = 1
 def file_at(data_dir: Path, position: int) -> Path:
     """Where the read models as of a position are put when no other place is named."""
     return data_dir / f"projections-at-{position}.sqlite3"
-
-
-def position_at(source: Source, at: int | datetime) -> int:
-    """The position that is meant.
-
-    Raises:
-        PositionBeyond: the journal does not have it.
-        InstantBefore: the journal had no fact at that instant.
-    """
-    tail = source.load_tail().position
-    if isinstance(at, int):
-        if not 0 <= at <= tail:
-            raise PositionBeyond(at, tail)
-        return at
-    before, after = 0, tail + 1
-    while after - before > 1:
-        middle = (before + after) // 2
-        if _recorded_at(source, middle) <= at:
-            before = middle
-        else:
-            after = middle
-    if before == 0:
-        raise InstantBefore(at.isoformat(), _recorded_at(source, 1).isoformat() if tail else None)
-    return before
-
-
-def _recorded_at(source: Source, position: int) -> datetime:
-    return source.facts_after(position - 1, 1)[0].meta.recorded_at
 
 
 def rebuild_at(
@@ -77,24 +47,17 @@ def rebuild_at(
 
     Raises:
         ProjectionUnknown, PositionBeyond, InstantBefore: there is no such thing.
-        StorageFull: the disk is full; no file was left.
+        TargetExists: there is a file of that name, which is never replaced.
+        TargetFull: the disk is full; no file was left.
         JournalError: the journal cannot be read, or the file not written.
     """
     wanted = named(tuple(names))
     application = open_readonly(data_dir)
     try:
-        position = position_at(application.store, at)
+        position = place_at(application.store, at).position
         target = file_at(data_dir, position) if out is None else out
-        unfinished = target.with_name(target.name + ".unfinished")
-        try:
-            unfinished.unlink(missing_ok=True)
-            with contextlib.closing(new_file(unfinished)) as connection:
-                _fold(connection, application.store, wanted, position, progress or _quiet)
-            unfinished.replace(target)
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-            raise _said(unfinished, error) from error
+        with written_whole(target) as partial, contextlib.closing(new_file(partial)) as connection:
+            _fold(connection, application.store, wanted, position, progress or _quiet)
     finally:
         application.close()
     return target, position
@@ -124,10 +87,3 @@ def _fold(
 
 def _quiet(title: str, done: int, total: int) -> None:
     """Nobody looks."""
-
-
-def _said(path: Path, error: BaseException) -> BaseException:
-    """The error as the journal's own failures are said."""
-    if isinstance(error, sqlite3.Error):
-        return plainly(path, error)
-    return unusable(path, error) if isinstance(error, OSError) else error

@@ -14,13 +14,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from domain.values import EPOCH, Fact
 from journal.chain import Row, Tail
 from journal.mapper import Codec, Recorded
-from projections.stored.known import CARDS, Known, Told, told
-from projections.stored.projection import Aside, Folding, Projection, Write
+from projections.stored.known import CARDS, Known
+from projections.stored.projection import Aside, Folding, Handler, Projection, Write
 
 PORTION = 2_000
-"""Facts that are decoded and folded at a time."""
+"""Facts after which is told how far it is."""
 
 OPEN_STATES = 50_000
 """Folded states that each projection may keep: more than a follower, which must leave memory to the service."""
@@ -63,6 +64,14 @@ class _Stored(msgspec.Struct, Generic[T], array_like=True, gc=False):
     data: T
 
 
+_UNWANTED = _Stored(_Meta(msgspec.Raw(), EPOCH), None)
+
+
+def _pass_over(state: bytes) -> _Stored[None]:
+    """Stands for a fact that nobody wants."""
+    return _UNWANTED
+
+
 class Start(NamedTuple):
     """Where a projection begins to be folded: after which position, with what put aside before."""
 
@@ -71,8 +80,16 @@ class Start(NamedTuple):
     aside: Sequence[Aside] = ()
 
 
+Targets = tuple[tuple[Folding, Handler], ...]
+"""Who folds facts of one type, and which fold that is."""
+
+
 class Refolding:
-    """Some projections on their way through a journal."""
+    """Some projections on their way through a journal.
+
+    Each fact goes straight from its bytes to the few handlers that its type has: what a fact costs beyond them is most
+    of what a rebuild costs.
+    """
 
     def __init__(self, source: Source, starts: Sequence[Start], states: int = OPEN_STATES) -> None:
         self.position = min((start.position for start in starts), default=0)
@@ -81,10 +98,36 @@ class Refolding:
         """What went wrong with the projections that were left behind."""
         self._source = source
         self._known = Known(source.stream, max(states, CARDS), states)
+        self._notes = self._known.notes if any(start.projection.asks for start in starts) else {}
         self._begun = [(Folding(start.projection, self._known, start.aside), start.position) for start in starts]
-        wanted = frozenset().union(*(folding.facts for folding, _ in self._begun))
-        kinds = {topic: kind for topic, kind in source.codec.topics.items() if kind in wanted}
-        self._decoders = {topic: msgspec.json.Decoder(_Stored[kind]).decode for topic, kind in kinds.items()}  # type: ignore[valid-type]
+        self._targets: dict[type[Fact], Targets] = {}
+        self._route()
+        self._decoders: dict[str, Callable[[bytes], Any]] = {
+            topic: msgspec.json.Decoder(_Stored[kind]).decode if kind in self._targets else _pass_over  # type: ignore[valid-type]
+            for topic, kind in source.codec.topics.items()
+        }
+
+    def _route(self) -> None:
+        """Find out anew who folds what."""
+        kinds = frozenset(self._notes).union(*(folding.facts for folding, _ in self._begun))
+        for kind in kinds.union(self._targets):
+            self._targets[kind] = tuple(
+                (folding, self._handler(folding, begun, kind))
+                for folding, begun in self._begun
+                if kind in folding.handlers
+            )
+
+    def _handler(self, folding: Folding, begun: int, kind: type[Fact]) -> Handler:
+        """The fold's own handler, behind what it must not be told: facts that it has, and subjects put aside."""
+        handle, aside = folding.handlers[kind], folding.aside
+        if begun <= self.position and not aside:
+            return handle
+
+        def guarded(subject: str, recorded: Recorded) -> None:
+            if recorded.position > begun and subject not in aside:
+                handle(subject, recorded)
+
+        return guarded
 
     def advance(self, upto: int) -> Iterator[int]:
         """Fold the facts up to a position, a portion at a time; the position after each.
@@ -94,12 +137,10 @@ class Refolding:
         """
         rows = self._source.rows_after(self.position)
         while self.position < upto:
-            facts = self._decoded(itertools.islice(rows, min(PORTION, upto - self.position)))
-            if facts is None:
+            before = self.position
+            self._fold(itertools.islice(rows, min(PORTION, upto - before)))
+            if self.position == before:
                 return
-            self._known.note(facts)
-            for folding, begun in list(self._begun):
-                self._absorb(folding, facts, begun)
             yield self.position
 
     def finish(self, upto: int) -> None:
@@ -107,34 +148,32 @@ class Refolding:
         for _ in self.advance(upto):
             pass
 
-    def _decoded(self, rows: Iterable[Row]) -> list[Told] | None:
-        """The facts that any projection wants; None when there were no rows."""
-        facts: list[Told] = []
-        decoders, codec = self._decoders, self._source.codec
-        known, before = codec.topics, self.position
+    def _fold(self, rows: Iterable[Row]) -> None:
+        decoders, targets, notes, position = self._decoders, self._targets, self._notes, self.position
         for row in rows:
-            position, stream, version, topic, state = row[:5]
-            decode = decoders.get(topic)
-            if decode is not None:
+            position, stream, version, topic, state, _, _ = row
+            try:
+                stored = decoders[topic](state)
+                recorded = Recorded(position, stream, version, topic, stored.data, stored.meta)
+            except (KeyError, msgspec.MsgspecError):
+                recorded = self._source.codec.recorded(row)
+            kind, subject = recorded.fact.__class__, stream.partition("-")[2]
+            if kind in notes:
+                notes[kind](subject, recorded)
+            for folding, handle in targets.get(kind, ()):
                 try:
-                    stored: Any = decode(state)
-                    fact = stored.data
-                    recorded = Recorded(position, stream, version, topic, fact, stored.meta)
-                    facts.append((fact.__class__, stream.partition("-")[2], recorded))
-                except msgspec.MsgspecError:
-                    facts.extend(told([codec.recorded(row)]))
-            elif topic not in known:
-                facts.extend(told([codec.recorded(row)]))
-            self.position = position
-        return None if self.position == before else facts
+                    handle(subject, recorded)
+                except Exception as error:  # noqa: BLE001  (the others must go on)
+                    self._failed(folding, subject, recorded, error)
+        self.position = position
 
-    def _absorb(self, folding: Folding, facts: list[Told], begun: int) -> None:
+    def _failed(self, folding: Folding, subject: str, recorded: Recorded, error: Exception) -> None:
+        """Put the fact aside, or leave the projection behind; the others go on."""
         try:
-            if facts and facts[0][2].position <= begun:
-                facts = [one for one in facts if one[2].position > begun]
-            folding.absorb(facts)
-        except Exception as error:  # noqa: BLE001  (the others must go on)
-            self._leave_behind(folding, error)
+            folding.failed(subject, recorded, error)
+        except Exception as found:  # noqa: BLE001  (the others must go on)
+            self._leave_behind(folding, found)
+        self._route()
 
     def _leave_behind(self, folding: Folding, error: Exception) -> None:
         self.failures[folding.projection.name] = error
@@ -148,6 +187,7 @@ class Refolding:
                 made.append((folding.projection, folding.changes()))
             except Exception as error:  # noqa: BLE001  (the others must go on)
                 self._leave_behind(folding, error)
+                self._route()
         return made
 
 

@@ -168,7 +168,7 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
         "clocks": _clocks(standing, history, case),
         "next": outlook(standing, case.now, case.blocked, case.broke_at)
         if case.as_of is None
-        else _followed(case.followed),
+        else followed(case.followed),
         "turns": [_turn(turn, history) for turn in standing.known.turns.open.values()],
         "waiting_for": [_waited(block) for block in case.blocked],
         "queue": case.queue,
@@ -207,7 +207,7 @@ def _refused(refused: Refused) -> dict[str, Any]:
     }
 
 
-def _followed(recorded: Recorded | None) -> str:
+def followed(recorded: Recorded | None) -> str:
     """What happened next, for somebody who looks back."""
     if recorded is None:
         return "nothing has happened to it since."

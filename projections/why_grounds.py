@@ -4,7 +4,7 @@ Pure, like the answer that it is joined to. Each workspace is shown as in its ru
 one sentence of its own; the sentences of those that are in doubt or in the making follow the run's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from journal.mapper import Recorded
 from projections.document import fact_document
 from projections.ground_document import brief
 from projections.outlook import lost_as, when
+from projections.why import followed
 
 TOLD_MAX = 3
 """Workspaces whose sentences follow the run's own; the others have theirs beside them."""
@@ -64,6 +65,33 @@ def with_grounds(
     told = " ".join(said[0].upper() + said[1:] for said in open_ones[:TOLD_MAX])
     because = _because(answer["because"], [each.workspace for each in footings], facts)
     return {**answer, "because": because, "workspaces": shown, "next": f"{answer['next']} {told}".rstrip()}
+
+
+def with_grounds_then(
+    answer: dict[str, Any],
+    workspaces: Sequence[Workspace],
+    facts: Sequence[Recorded],
+    at: datetime,
+    following: Callable[[Workspace], Recorded | None],
+) -> dict[str, Any]:
+    """The answer about the past, with what the run stood on then, and what happened to each of them next.
+
+    Args:
+        answer: why the run was as it was.
+        workspaces: what it stood on.
+        facts: all facts correlated with the run, up to the place.
+        at: the instant of the place.
+        following: finds the next fact of a workspace.
+    """
+    shown = [
+        {**brief(each), "unknown_age_s": _age_s(each, at), "next": followed(following(each))} for each in workspaces
+    ]
+    return {**answer, "because": _because(answer["because"], workspaces, facts), "workspaces": shown}
+
+
+def _age_s(workspace: Workspace, at: datetime) -> float | None:
+    since = workspace.unknown_since
+    return None if since is None else round(max(0.0, (at - since).total_seconds()), 3)
 
 
 def _because(because: list[dict[str, Any]], workspaces: Sequence[Workspace], facts: Sequence[Recorded]) -> Any:

@@ -1,22 +1,26 @@
 """The cast of a world and its network: who may do what next, and how it is delivered.
 
-`step` does one thing: somebody sends a message (now, late, twice, or beside others), time passes, the wall is set, the
-disk fails, the service is restarted or killed. `let_go` ends a world: everybody stops, what is open is cancelled, and
-time passes until nothing is due.
+`step` does one thing: somebody sends a message (now, late, twice, or beside others), a body comes to be or ends, time
+passes, the wall is set, the disk fails, the service is restarted or killed. How a world ends is `simulation.ending`'s.
 """
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from commands import presence, steering
+from commands import presence
+from domain.lease import Lease
 from domain.presence import DropCause
 from journal.errors import Unavailable
 from simulation.actors import Actor, Chooser
 from simulation.attending import LEADERS
+from simulation.holders import Holder
 from simulation.leaders import Leader
 from simulation.messages import Message
+from simulation.observers import OBSERVER_ACTS, Observer
+from simulation.providers import Provider
 from simulation.storage import Fault
+from simulation.truth import ENDINGS, SCOPES, Body
 from simulation.workers import Worker
 from simulation.world import World
 
@@ -32,17 +36,31 @@ FAULTS: tuple[Fault, ...] = ("before", "after", "unknown")
 
 WORKER_ACTS = (
     *("claim",) * 5, *("claim_by_id",) * 2, "reserve", "bind", "bind", "give_reservation_back", *("save",) * 3,
-    *("effect",) * 6, *("park",) * 4, "hand_back", *("close",) * 4, "close_all", "report_stop", "detach",
+    *("effect",) * 6, *("park",) * 4, "hand_back", *("close",) * 4, "close_all", "report_stop", *("detach",) * 2,
 )  # fmt: skip
 LEADER_ACTS = (
     *("submit",) * 6, *("answer",) * 6, *("resume",) * 5, *("pause",) * 2, "cancel", *("judge",) * 4, "retry",
     *("reconcile",) * 3, "limit", "reassign", "acknowledge", "acknowledge",
 )  # fmt: skip
-STEPS = (
+GROUND_ACTS = (
+    *("place",) * 4, *("make",) * 2, *("attach",) * 6, *("tell",) * 6, *("need",) * 2, "let_go",
+)  # fmt: skip
+STEPS: tuple[str, ...] = (
     *("send_worker",) * 45, *("send_leader",) * 22, *("beat",) * 9, *("time",) * 12, "long_time", *("unnoticed",) * 2,
     *("connect",) * 4, *("drop",) * 2, *("session",) * 4, "goodbye", "return_in_the_middle", *("together",) * 9,
-    *("late",) * 3, *("repeat",) * 4, *("freeze",) * 2, "sign_off", "wall", "disk", "restart", "kill", "audit",
+    *("late",) * 3, *("repeat",) * 4, *("stall",) * 3, *("slice",) * 2, *("freeze",) * 2, "sign_off", "wall", "disk",
+    "restart", "kill", "audit",
+    *("ground",) * 12, *("turn",) * 6, *("observer",) * 8, *("nature",) * 6, "wanted",
 )  # fmt: skip
+
+GROUNDED: tuple[str, ...] = (
+    *("send_worker",) * 30, *("send_leader",) * 14, *("beat",) * 16, *("time",) * 8, *("connect",) * 4, "drop",
+    *("session",) * 4, *("together",) * 8, *("stall",) * 4, "late", *("repeat",) * 2, "freeze", "unnoticed",
+    "disk", "restart", "kill",
+    *("ground",) * 50, *("turn",) * 28, *("exchange",) * 6, *("slice",) * 3, *("observer",) * 16, *("nature",) * 18,
+    "wanted",
+)  # fmt: skip
+"""Steps of a world in which less goes wrong, so that runs live long enough to stand on something."""
 
 
 class Cast:
@@ -51,9 +69,17 @@ class Cast:
     def __init__(self, world: World, chooser: Chooser) -> None:
         self.world = world
         self.chooser = chooser
-        self.workers = [Worker("ada", 2, chooser), Worker("bob", 1, chooser), Worker("cyd", 3, chooser)]
+        slots = {"ada": 2, "bob": 1, "cyd": 3}
+        self.workers = [Worker(name, most, chooser, world.truth) for name, most in slots.items()]
+        self.observers = [Observer(name, chooser, world.truth, world.history) for name in ("obi", "ova")]
+        self.holders = {
+            worker.name: Holder(worker, world.truth, world.history.ground, lambda: world.clock.longest_s)
+            for worker in self.workers
+        }
         self.leader = Leader("lea", chooser, self._hear_of, self._state_of)
-        self._held_back: list[Message] = []
+        self.provider = Provider(chooser, world.truth)
+        self._steps = STEPS
+        self.held_back: list[Message] = []
         self._recent: list[Message] = []
 
     def _hear_of(self, run_id: str) -> None:
@@ -65,32 +91,110 @@ class Cast:
 
     async def begin(self) -> None:
         """The service starts, the workers register, and there is something to do."""
+        self._steps = self.chooser.pick((STEPS, STEPS, GROUNDED, GROUNDED, GROUNDED))
         await self.world.start()
         await self._connect()
-        for message in [worker.register() for worker in self.workers] + [self.leader.submit() for _ in range(3)]:
+        for message in [worker.register() for worker in (*self.workers, *self.observers)]:
+            await self.world.deliver(message)
+        for message in [self.leader.submit() for _ in range(3)] + [self.leader.watch(scope) for scope in SCOPES]:
             await self.world.deliver(message)
         self.world.check()
 
     async def step(self, what: str | None = None) -> None:
         """One thing happens; then the service's view is compared with what was recorded."""
-        act: Callable[[], object] = getattr(self, f"_{what or self.chooser.pick(STEPS)}")
+        act: Callable[[], object] = getattr(self, f"_{what or self.chooser.pick(self._steps)}")
         await act()  # type: ignore[misc]
         await self.world.recorded()
         self.world.check()
 
     def _compose(self, worker: bool) -> Message | None:
         if not worker:
-            return _act(self.leader, self.chooser.pick(LEADER_ACTS))
+            idle = self._steps is GROUNDED and not any(each.held for each in self.workers)
+            return _act(self.leader, "submit" if idle else self.chooser.pick(LEADER_ACTS))
         who = self.chooser.pick([worker for worker in self.workers if not worker.frozen] or self.workers)
-        return _act(who, "register" if who.estranged else self.chooser.pick(WORKER_ACTS))
+        return self._begins(who) or _act(who, self.chooser.pick(WORKER_ACTS))
+
+    def _begins(self, who: Worker) -> Message | None:
+        """What a worker says that is not known any more, or has nothing to do."""
+        if who.estranged:
+            return who.register()
+        idle = self._steps is GROUNDED and not who.held and self.chooser.chance(70)
+        return who.ask() if idle else None
+
+    def _compose_any(self) -> Message | None:
+        """Something that somebody says at the same time as others."""
+        kind = self.chooser.pick(("worker",) * 5 + ("leader",) * 2 + ("ground",) * 2 + ("turn", "observer"))
+        match kind:
+            case "worker" | "leader":
+                return self._compose(worker=kind == "worker")
+            case "observer":
+                return self._observes()
+            case _:
+                return self._holds(kind)
+
+    def _holds(self, kind: str) -> Message | None:
+        """A worker does something with its ground or its turns."""
+        awake = [worker for worker in self.workers if not worker.frozen]
+        acting = [worker for worker in awake if worker.held]
+        who = self.chooser.pick(acting or awake or self.workers)
+        begins = self._begins(who)
+        if begins is not None:
+            return begins
+        acts = GROUND_ACTS if kind == "ground" else ("admit", "turn", "turn")
+        return _act(self.holders[who.name], self.chooser.pick(acts)) or _act(self.holders[who.name], "place")
+
+    def _observes(self) -> Message | None:
+        awake = [observer for observer in self.observers if not observer.frozen]
+        who = self.chooser.pick(awake or self.observers)
+        if who.estranged:
+            return who.register()
+        return _act(who, self.chooser.pick(OBSERVER_ACTS) if who.held or self.chooser.chance(30) else "watch")
+
+    async def _ground(self) -> None:
+        await self._send(self._holds("ground"))
+
+    async def _turn(self) -> None:
+        await self._send(self._holds("turn"))
+
+    async def _observer(self) -> None:
+        await self._send(self._observes())
+
+    async def _wanted(self) -> None:
+        """Somebody wants a scope to be watched, whether or not it is."""
+        await self._send(self.leader.watch(self.chooser.pick(SCOPES)))
+
+    async def _nature(self) -> None:
+        """A body ends or is destroyed, or what runs inside starts anew: nobody is told of it by this."""
+        truth, history = self.world.truth, self.world.history
+        doomed = [each.workspace_id for each in history.grounds() if each.awaits_teardown]
+        bodies = truth.alive()
+        busy = [body for body in bodies if self._has_turns(body)]
+        bodies = busy if busy and self.chooser.chance(60) else bodies
+        what = self.chooser.pick(("restart", "restart", "end", "destroy"))
+        if what == "destroy" and doomed:
+            await self._send(self.provider.destroy(self.chooser.pick(doomed)))
+        elif bodies and what == "restart":
+            body = self.chooser.pick(bodies)
+            body.starts, body.last_end = body.starts + 1, self.chooser.pick(("OOMKilled", "Error"))
+            self.world.tell("nature", f"restarts what is in {body.identity}")
+        elif bodies:
+            body = self.chooser.pick(bodies)
+            body.end = self.chooser.pick(ENDINGS)
+            self.world.tell("nature", f"ends {body.identity}: {body.end[1] or body.end[0]}")
+
+    def _has_turns(self, body: Body) -> bool:
+        """Whether turns wait for what runs in this body."""
+        workspace = self.world.history.ground(body.workspace_id)
+        run = None if workspace is None else self.world.history.standing(workspace.placed.run_id).known
+        return run is not None and any(turn.workspace_id == body.workspace_id for turn in run.turns.open.values())
 
     async def _send(self, message: Message | None) -> None:
         if message is None:
             return
         self._recent = [*self._recent, message][-RECENT:]
-        if len(self._held_back) < LATE and self.chooser.chance(6):
+        if len(self.held_back) < LATE and self.chooser.chance(6):
             self.world.tell("network", f"holds back: {message.caller.principal} {message.text}")
-            self._held_back.append(message)
+            self.held_back.append(message)
         else:
             await self.world.deliver(message)
 
@@ -104,9 +208,9 @@ class Cast:
             await self._send(self._compose(worker=False))
 
     async def _late(self) -> None:
-        if self._held_back:
-            message = self.chooser.pick(self._held_back)
-            self._held_back.remove(message)
+        if self.held_back:
+            message = self.chooser.pick(self.held_back)
+            self.held_back.remove(message)
             await self.world.deliver(message)
 
     async def _repeat(self) -> None:
@@ -114,7 +218,7 @@ class Cast:
             await self.world.deliver(self.chooser.pick(self._recent))
 
     def _several(self) -> list[Message]:
-        composed = [self._compose(worker=self.chooser.chance(70)) for _ in range(self.chooser.pick((2, 3, 4)))]
+        composed = [self._compose_any() for _ in range(self.chooser.pick((2, 3, 4)))]
         return [message for message in composed if message is not None]
 
     async def _together(self) -> None:
@@ -130,14 +234,61 @@ class Cast:
         await self.world.pass_time(30.0)
 
     async def _beat(self) -> None:
-        for worker in self.workers:
+        for worker in (*self.workers, *self.observers):
             if not worker.frozen:
                 await self.world.deliver(worker.heartbeat())
 
     async def _freeze(self) -> None:
-        worker = self.chooser.pick(self.workers)
+        worker = self.chooser.pick((*self.workers, *self.observers))
         worker.frozen = not worker.frozen
         self.world.tell(worker.name, "is frozen" if worker.frozen else "goes on")
+
+    async def _stall(self) -> None:
+        """One worker is not heard for longer than a ttl, and then goes on with what it was about to say."""
+        who = self.chooser.pick([worker for worker in self.workers if worker.held] or self.workers)
+        self.world.tell(who.name, "stalls")
+        if self.chooser.chance(30):
+            await self.world.deliver(who.detach())
+        for _ in range(self.chooser.pick((1, 3, 5))):
+            await self.world.pass_time(2.0)
+            for worker in (*self.workers, *self.observers):
+                if worker is not who and not worker.frozen:
+                    await self.world.deliver(worker.heartbeat())
+        for act in ("effect", "effect", self.chooser.pick(("close", "save", "park"))):
+            await self._send(_act(who, act))
+
+    async def _slice(self) -> None:
+        """Somebody is heard until its slice ends, and its line breaks right then."""
+        held = [(worker, run_id) for worker in self.workers if not worker.frozen for run_id in worker.held]
+        sliced = [each for each in held if getattr(self._lease(each[1]), "slice_ends_at", None) is not None]
+        if not sliced:
+            return
+        who, run_id = self.chooser.pick(sliced)
+        for _ in range(8):
+            if getattr(self._lease(run_id), "sliced", False):
+                await self.world.deliver(who.detach())
+                await self.world.pass_time(1.5)
+                return
+            await self._beat()
+            await self.world.pass_time(1.0)
+
+    def _lease(self, run_id: str) -> Lease:
+        return self.world.history.standing(run_id).lease
+
+    async def _exchange(self) -> None:
+        """A turn is admitted, what runs inside starts anew, and only then the prompt is delivered, or was before."""
+        who = self.chooser.pick([worker for worker in self.workers if worker.held] or self.workers)
+        holder = self.holders[who.name]
+        await self._send(holder.admit())
+        if self.chooser.chance(40):
+            await self._send(holder.turn())
+        bodies = [
+            body for body in self.world.truth.alive() if any(body.workspace_id == at for at, _, _ in holder.placed)
+        ]
+        for body in bodies:
+            body.starts, body.last_end = body.starts + 1, "Error"
+        for act in ("tell", "tell", "turn"):
+            await self._send(_act(holder, act))
 
     async def _sign_off(self) -> None:
         worker = self.chooser.pick(self.workers)
@@ -154,11 +305,17 @@ class Cast:
         self.world.fail_next(self.chooser.pick(FAULTS))
 
     async def _restart(self) -> None:
-        await self.world.restart(self.chooser.pick(AWAY_S))
+        position = self.world.history.position
+        checkpoint = self.chooser.pick((0, position // 2, position)) if self.chooser.chance(50) else None
+        await self.world.restart(self.chooser.pick(AWAY_S), checkpoint=checkpoint)
 
     async def _kill(self) -> None:
         lands, away_s = self.chooser.chance(50), self.chooser.pick(AWAY_S)
-        await self.world.crash_during(self._several(), lands=lands, away_s=away_s)
+        messages = self._several()
+        self._recent = [*self._recent, *messages][-RECENT:]
+        await self.world.crash_during(messages, lands=lands, away_s=away_s)
+        if messages and self.chooser.chance(50):
+            await self.world.deliver(self.chooser.pick(messages))
 
     async def _connect(self) -> None:
         leader_id = self.chooser.pick(LEADERS)
@@ -201,25 +358,7 @@ class Cast:
     async def _audit(self) -> None:
         self.world.check_replay()
 
-    async def let_go(self) -> None:
-        """Everybody stops; what is open is cancelled; nothing is left."""
-        self.world.tell("world", "is let go")
-        self.world.heal()
-        for run_id in self.world.history.open_runs():
-            message = self.leader.message(
-                f"cancels {run_id[-5:]}",
-                lambda desk, caller, run_id=run_id: steering.cancel(desk, caller, run_id, keep_workspaces=False),  # type: ignore[misc]
-            )
-            await self.world.deliver(message)
-        for link in list(self.world.attendance.links):
-            await self.world.attendance.drop(link, "closed", self.world.clock.now.mono)
-        await self.world.pass_time(600.0)
-        await self.world.recorded()
-        self.world.check()
-        self.world.check_quiet()
-        self.world.check_replay()
 
-
-def _act(who: Actor, act: str) -> Message | None:
+def _act(who: Actor | Holder, act: str) -> Message | None:
     message: Message | None = getattr(who, act)()
     return message

@@ -20,6 +20,7 @@ import msgspec
 from domain.run_facts import RunSettled
 from simulation.laws import L3, L6, L12, LawBroken, check_decision
 from simulation.small import Bounds, RunSeen, State, Step, Taken, quiet, start
+from simulation.small_grounds import check_ends, plain_grounds
 from simulation.small_steps import steps
 
 LET_GO_EVERY = 64
@@ -34,6 +35,11 @@ WORLDS = (
     Bounds(runs=1, verdict_by_leader=True),
     Bounds(runs=1, sliced=True),
     Bounds(workers=3, runs=1, effects=0, fences=4, max_attempts=3),
+    Bounds(runs=1, effects=0, fences=2, reserving=False, grounds=1),
+    Bounds(runs=1, effects=0, fences=2, reserving=False, grounds=1, on_lost="retry_fresh"),
+    Bounds(runs=1, effects=0, fences=2, reserving=False, grounds=1, on_lost="park"),
+    Bounds(workers=1, runs=1, effects=0, fences=1, reserving=False, grounds=1, turns=1),
+    Bounds(workers=1, runs=1, effects=0, fences=2, reserving=False, grounds=2, on_lost="retry_fresh"),
 )
 """The small worlds that are walked, the one with everything in twos first."""
 DEPTH_MAX = 64
@@ -63,10 +69,16 @@ class Explored(NamedTuple):
         end = "complete" if self.complete else "to that depth"
         return (
             f"{b.workers} workers x 1 leader x {b.runs} runs x {b.effects} effects, fences to {b.fences}"
-            f"{', judged by the leader' if b.verdict_by_leader else ''}{', sliced' if b.sliced else ''}: "
+            f"{', judged by the leader' if b.verdict_by_leader else ''}{', sliced' if b.sliced else ''}{_stood_on(b)}: "
             f"depth {self.depth} ({end}), {self.states:,} states, {self.transitions:,} transitions, "
             f"{self.refused:,} refused"
         )
+
+
+def _stood_on(bounds: Bounds) -> str:
+    if not bounds.grounds:
+        return ""
+    return f", {bounds.grounds} workspaces ({bounds.on_lost}){', turns' if bounds.turns else ''}"
 
 
 class Breach(AssertionError):
@@ -186,6 +198,7 @@ def _judged(state: State, step: Step) -> Taken | State | None:
         return taken
     before, after = state.runs[step.run], taken.state.runs[step.run]
     check_decision(before.standing, taken.entries, after.standing)
+    check_ends(before, taken)
     _present_leader_loses_nothing(state, taken)
     _others_are_left_alone(state, taken, step.run)
     return taken
@@ -218,6 +231,7 @@ def _plain(seen: RunSeen) -> bytes:
         standing.mark,
         seen.granted,
         seen.partial_fence,
+        plain_grounds(seen),
     )
     return msgspec.json.encode(parts)
 

@@ -17,12 +17,15 @@ from domain.run import Queued, Run, Settled
 from domain.run_facts import AttemptEnded, AttemptStarted, PartialSalvaged, RunClosed, RunSettled, RunSubmitted
 from domain.standing import Standing, effects_stream, lease_stream
 from domain.worker import Registered, WorkerQuarantined, WorkerReleased, worker_stream
-from domain.workspace import workspace_stream
+from domain.workspace import Workspace, workspace_stream
 from domain.workspace_facts import WorkspacePlaced
 from journal.mapper import Recorded
 from journal.registers import Write
 from journal.topics import FOLDS
+from simulation.ground_books import GroundBooks
 from simulation.laws import DUE, L1, L2, L4, L6, L11, L13, L14, L15, ORDER, QUARANTINE, LawBroken, check_decision
+from simulation.reaching import Reached
+from simulation.truth import Truth
 
 CLOCK_ENDS = frozenset({"expired", "detached", "slice_ended"})
 """Ends of an attempt by a clock: a late close may replace them."""
@@ -34,10 +37,12 @@ ROUNDING_S = 1e-6
 class History:
     """The witness of one world, from its first fact; ``elapsed_s`` says how many seconds have passed at most.
 
-    ``absent_s`` says how long a leader has really had no connection.
+    ``absent_s`` says how long a leader has really had no connection, ``truth`` what is otherwise really so.
     """
 
-    def __init__(self, elapsed_s: Callable[[], float], absent_s: Callable[[str], float]) -> None:
+    def __init__(
+        self, elapsed_s: Callable[[], float], absent_s: Callable[[str], float], truth: Truth | None = None
+    ) -> None:
         self.states: dict[str, Any] = {}
         self.position = 0
         self.runs: list[str] = []
@@ -49,6 +54,8 @@ class History:
         self._commands: dict[str, int] = {}
         self._cool_at: dict[str, float] = {}
         self._grounds: dict[str, list[str]] = {}
+        self.ground_books = GroundBooks(truth or Truth(), elapsed_s, self.states)
+        self.reached = Reached(self._wants)
 
     def state(self, stream: str) -> Any:
         """The folded state of a stream, as of the last durable append."""
@@ -64,6 +71,16 @@ class History:
             workspaces=tuple(self.state(workspace_stream(each)) for each in self._grounds.get(run_id, ())),
         )
 
+    def ground(self, workspace_id: str) -> Workspace | None:
+        """The workspace; None when there is none under this id."""
+        found = self.states.get(workspace_stream(workspace_id))
+        return found if isinstance(found, Workspace) else None
+
+    def grounds(self) -> list[Workspace]:
+        """Every workspace whose body may still be there, in the order of their runs."""
+        found = (self.ground(each) for grounds in self._grounds.values() for each in grounds)
+        return [each for each in found if each is not None and each.destroyed_at is None]
+
     def open_runs(self) -> list[str]:
         """The runs that have not settled, in the order of their submission."""
         return [run_id for run_id in self.runs if not isinstance(self.standing(run_id).known.phase, Settled)]
@@ -71,6 +88,14 @@ class History:
     def worker_of(self, run_id: str, fence: int) -> str | None:
         """The worker that was granted the run under this fence."""
         return self._granted.get((run_id, fence))
+
+    def _wants(self, leader_id: str) -> bool:
+        """Whether an absence of this leader would settle or park a run."""
+        known = (self.standing(run_id).known for run_id in self.open_runs())
+        return any(
+            run.leader_id == leader_id and run.policy.on_leader_gone != "keep" and run.state != "paused"
+            for run in known
+        )
 
     def witness(self, facts: Sequence[Recorded], writes: Sequence[Write]) -> None:
         """Take note of one decision that is durable now.
@@ -93,6 +118,10 @@ class History:
             _granted_when_due(standing, by_run[run_id])
         for recorded in facts:
             self._book(recorded)
+            about = recorded.meta.correlation_id
+            if about is not None:
+                self.ground_books.book(recorded, self.standing(about))
+        self.reached.decided(before, facts)
 
     def replay(self, recorded: Recorded) -> None:
         """Fold one fact that was recorded before, without judging the decision that it belongs to."""

@@ -6,6 +6,8 @@ They act with an operator's rights, so that one of them may also change limits a
 from collections.abc import Callable, Collection
 from typing import Any, Literal
 
+import msgspec
+
 from commands import effects, queues, steering, submitting, workers
 from commands.desk import Caller, Desk
 from commands.submitting import Wish
@@ -13,9 +15,11 @@ from domain.run_facts import OPEN, TERMINAL, WorkerTimeout
 from domain.steering import ANSWERABLE
 from domain.submission import Policy, Submit
 from domain.values import NULL, to_json
+from projections.live.grounds import OBSERVERS_QUEUE
 from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, short
 from simulation.attending import LEADERS
 from simulation.messages import Message, Reply
+from simulation.observers import WATCH
 
 KEYS = (None, None, "k1", "k2")
 POLICIES = (
@@ -24,9 +28,11 @@ POLICIES = (
     Policy(lease_ttl_s=4.0, max_hold_s=6.0, retry_base_s=2.0),
     Policy(lease_ttl_s=8.0, max_attempts=2, verdict_by="leader", retry_base_s=0.0),
     Policy(lease_ttl_s=6.0, max_hold_s=6.0, max_attempts=1),
+    Policy(lease_ttl_s=6.0, verdict_by="leader", retry_base_s=1.0),
     Policy(lease_ttl_s=5.0, on_leader_gone="keep", quiet_after_s=6.0, total_after_s=15.0),
     Policy(lease_ttl_s=9.0, on_leader_gone="park", quiet_after_s=4.0, on_quiet="fail_attempt", retry_base_s=1.0),
 )
+ON_LOSS: tuple[Literal["settle_lost", "retry_fresh", "park"], ...] = ("settle_lost", "retry_fresh", "park")
 
 
 def _is_timeout(fact: object) -> bool:
@@ -57,18 +63,25 @@ class Leader(Actor):
             payload=to_json({"work": 1}),
             priority=self.chooser.pick((0, 0, 5)),
             concurrency_key=self.chooser.pick(KEYS),
-            policy=self.chooser.pick(POLICIES),
+            policy=msgspec.structs.replace(self.chooser.pick(POLICIES), on_workspace_lost=self.chooser.pick(ON_LOSS)),
             body_digest=None if key is None else leader_id,
         )
         return self.message(
             f"submits to {command.queue}{f' under {key}' if key else ''}",
             lambda desk, caller: submitting.submit(desk, caller, Wish(command=command, key=key)),
-            self._submitted,
+            self.submitted,
+        )
+
+    def watch(self, scope: str) -> Message:
+        """It wants somebody to watch a scope."""
+        command = Submit(queue=OBSERVERS_QUEUE, concurrency_key=scope, policy=WATCH)
+        return self.message(
+            f"wants {scope} watched", lambda desk, caller: submitting.submit(desk, caller, Wish(command=command))
         )
 
     def retry(self) -> Message | None:
         """It wants a run once more."""
-        return self._about("retries", submitting.retry, TERMINAL, self._submitted)
+        return self._about("retries", submitting.retry, TERMINAL, self.submitted)
 
     def answer(self) -> Message | None:
         """It answers a question."""
@@ -87,8 +100,11 @@ class Leader(Actor):
 
     def cancel(self) -> Message | None:
         """It has enough."""
+        keep = self.chooser.chance(30)
         return self._about(
-            "cancels", lambda desk, caller, run_id: steering.cancel(desk, caller, run_id, keep_workspaces=False), OPEN
+            f"cancels{' and keeps the ground of' if keep else ''}",
+            lambda desk, caller, run_id: steering.cancel(desk, caller, run_id, keep_workspaces=keep),
+            OPEN,
         )
 
     def judge(self) -> Message | None:
@@ -160,7 +176,8 @@ class Leader(Actor):
         run_id = self.chooser.pick(known)
         return self.message(f"{text} {short(run_id)}", lambda desk, caller: send(desk, caller, run_id), heard)
 
-    def _submitted(self, reply: Reply) -> None:
+    def submitted(self, reply: Reply) -> None:
+        """It hears the id of a run that it wanted."""
         if reply.refused is None and reply.answer:
             run_id = reply.answer["run_id"]
             if run_id not in self.runs:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from simulation.cast import Cast
+from simulation.ending import calm, let_go
 from simulation.laws import LawBroken
 from simulation.world import World
 
 T = TypeVar("T")
 
-STEPS = 200
+STEPS = 300
 """Steps of one world: long enough for several lives of the service and of most runs."""
 
 
@@ -71,6 +72,6 @@ async def _play(world: World, seed: int, steps: int) -> None:
         await cast.begin()
         for _ in range(steps):
             await cast.step()
-        await cast.let_go()
+        await (calm(cast) if seed % 2 else let_go(cast))
     finally:
         await world.abandon()

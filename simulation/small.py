@@ -6,7 +6,7 @@ that a clock has run out makes its deadline past, so two states that differ only
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,8 @@ from domain.run import evolve as evolve_run
 from domain.standing import RunDraft, Standing
 from domain.submission import Policy, Submit
 from domain.values import Fact, Value
+from domain.workspace import UNPLACED, Unplaced, Workspace
+from domain.workspace import evolve as evolve_workspace
 from simulation.clock import START
 
 NOW = START
@@ -42,6 +44,10 @@ class Bounds(Value, frozen=True, kw_only=True):
     verdict_by_leader: bool = False
     sliced: bool = False
     reserving: bool = True
+    grounds: int = 0
+    """Workspaces that are placed."""
+    turns: int = 0
+    on_lost: Literal["settle_lost", "retry_fresh", "park"] = "settle_lost"
 
     @property
     def worker_names(self) -> tuple[str, ...]:
@@ -61,6 +67,8 @@ class RunSeen(Value, frozen=True, kw_only=True):
     granted: tuple[str, ...] = ()
     """Who was granted which fence: the first entry is fence 1."""
     partial_fence: int = 0
+    ended: tuple[str, ...] = ()
+    """The workspaces whose bodies have really ended, whoever knows of it."""
 
     @property
     def run(self) -> Run:
@@ -97,6 +105,7 @@ def start(bounds: Bounds) -> State:
         max_attempts=bounds.max_attempts,
         verdict_by="leader" if bounds.verdict_by_leader else "worker",
         max_hold_s=600.0 if bounds.sliced else None,
+        on_workspace_lost=bounds.on_lost,
     )
     runs = []
     for number in range(bounds.runs):
@@ -131,6 +140,7 @@ def with_facts(state: State, number: int, entries: Sequence[tuple[str, Fact]]) -
     seen = state.runs[number]
     standing, granted = seen.standing, seen.granted
     run, lease, ledger, mark = standing.run, standing.lease, standing.effects, standing.mark
+    grounds: dict[str, Workspace | Unplaced] = {each.workspace_id: each for each in standing.workspaces}
     for stream, fact in entries:
         match stream.partition("-")[0]:
             case "run":
@@ -138,11 +148,15 @@ def with_facts(state: State, number: int, entries: Sequence[tuple[str, Fact]]) -
             case "lease":
                 lease = evolve_lease(lease, fact)  # type: ignore[arg-type]
                 mark = _mark_after(mark, lease)
+            case "workspace":
+                name = stream.partition("-")[2]
+                grounds[name] = evolve_workspace(grounds.get(name, UNPLACED), fact)  # type: ignore[arg-type]
             case _:
                 ledger = effects.evolve(ledger, fact)  # type: ignore[arg-type]
         if isinstance(lease, Held | Reserved) and lease.fence > len(granted):
             granted = (*granted, *("" for _ in range(lease.fence - len(granted) - 1)), lease.worker)
-    after = Standing(run_id=standing.run_id, run=run, lease=lease, effects=ledger, mark=mark)
+    stood_on = tuple(each for each in grounds.values() if isinstance(each, Workspace))
+    after = Standing(run_id=standing.run_id, run=run, lease=lease, effects=ledger, mark=mark, workspaces=stood_on)
     return replaced(state, number, standing=after, granted=granted)
 
 

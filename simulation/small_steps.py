@@ -35,6 +35,7 @@ from simulation.small import (
     present_after,
     replaced,
 )
+from simulation.small_grounds import ground_steps, ground_writes
 
 PARTIAL = to_json("half")
 CLOSES = {
@@ -57,6 +58,7 @@ def steps(state: State, bounds: Bounds) -> Iterator[Step]:
     yield from _leader_steps(state)
     for number, seen in enumerate(state.runs):
         yield from _clock_steps(number, seen)
+        yield from ground_steps(number, seen, _remains(seen))
         yield from _steering_steps(number, seen, bounds)
         for worker in bounds.worker_names:
             if seen.standing.lease.fence < bounds.fences:
@@ -107,6 +109,7 @@ def _writes(shown: Presented, token: str, bounds: Bounds) -> Iterator[tuple[str,
     if bounds.reserving:
         yield "binds", lambda seen: claiming.bind(seen.standing, token, NOW)
         yield "gives back unbound", lambda seen: claiming.cancel_reservation(seen.standing, token, "given_back")
+    yield from ground_writes(shown, bounds)
     for key in bounds.effect_keys:
         yield f"claims effect {key} of", partial(_begin, shown, key)
         for end in ENDS:

@@ -2,7 +2,8 @@
 
 An append can fail before it changes anything, after everything is stored, or so that storage cannot even tell: the
 three ways in which a disk, or a connection to one, goes away. The witness is told each decision with its facts and
-register writes as they land, whether or not anybody is ever answered.
+register writes as they land, whether or not anybody is ever answered. A store can also *die* with its process, at the
+n-th append: from then on it neither takes nor tells anything, until it is opened anew.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from journal.application import JournalApplication, MemoryJournal
 from journal.chain import Tail
 from journal.mapper import DEFAULT_CODEC, Recorded
 from journal.memory import MemoryStore
-from journal.pending import Batch, Pending
+from journal.pending import Batch, CommandRow, Pending
 from journal.registers import Write
 
 Fault = Literal["before", "after", "unknown"]
@@ -31,6 +32,27 @@ class FaultyStore(MemoryStore):
         self.fault: Fault | None = None
         self.witness: Witness = lambda facts, writes: None
         self._blind = False
+        self.appends = 0
+        self.dies_at: tuple[int, Literal["before", "after"]] | None = None
+        self.dead = False
+
+    def revive(self) -> None:
+        """Another process opens it: it dies no more."""
+        self.dead, self.dies_at, self.fault = False, None, None
+
+    def command(self, command_id: str) -> CommandRow | None:
+        """What is remembered of a command."""
+        self._refuse_if_dead()
+        return super().command(command_id)
+
+    def stored_at(self, stream: str, version: int) -> tuple[int, bytes] | None:
+        """What is stored there."""
+        self._refuse_if_dead()
+        return super().stored_at(stream, version)
+
+    def _refuse_if_dead(self) -> None:
+        if self.dead:
+            raise _broken()
 
     def append(self, batch: Batch) -> None:
         """Take over the whole batch or nothing, and fail as told."""
@@ -44,16 +66,26 @@ class FaultyStore(MemoryStore):
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
+        self._refuse_if_dead()
+        self.appends += 1
+        dies = None if self.dies_at is None or self.dies_at[0] != self.appends else self.dies_at[1]
+        if dies == "before":
+            self.dead = True
+            raise _broken()
         fault, self.fault = self.fault, None
         if fault == "before":
             raise _broken()
         yield
+        if dies == "after":
+            self.dead = True
+            raise _broken()
         if fault is not None:
             self._blind = fault == "unknown"
             raise _broken()
 
     def load_tail(self) -> Tail:
         """The end of the chain, unless storage has just become unreadable."""
+        self._refuse_if_dead()
         blind, self._blind = self._blind, False
         if blind:
             raise _broken()

@@ -19,10 +19,11 @@ from domain.run_facts import ParkKind
 from domain.values import NULL, to_json
 from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, named, short
 from simulation.messages import Message, Reply
+from simulation.truth import Truth
 
 ERRORS = (
-    NULL, to_json("ssh_timeout: no route"), to_json({"code": "workspace_hook_failed"}), to_json("it broke"),
-    to_json("exit_unknown"),
+    NULL, NULL, NULL, to_json("it broke"), to_json("ssh_timeout: no route"), to_json({"code": "workspace_hook_failed"}),
+    to_json("it broke"), to_json("exit_unknown"),
 )  # fmt: skip
 """What a failed close may say; two of them blame the worker, and one knows nothing."""
 
@@ -30,7 +31,7 @@ ERRORS = (
 class Worker(Actor):
     """A worker process: claims, acts, reports; ``held`` is what it believes, ``past`` what it ever held."""
 
-    def __init__(self, name: str, slots: int, chooser: Chooser) -> None:
+    def __init__(self, name: str, slots: int, chooser: Chooser, truth: Truth) -> None:
         super().__init__(Caller(principal=name, role="worker", workers=frozenset({name})), chooser)
         self.name = name
         self.slots = slots
@@ -43,6 +44,8 @@ class Worker(Actor):
         """Stopped in the middle: it is not heard, and goes on later as if nothing had happened."""
         self.estranged = False
         """It was told that it is not known, or takes no more: it registers before anything else."""
+        self.truth = truth
+        self._over: set[tuple[str, int]] = set()
         self._begun: set[tuple[str, int, str]] = set()
         self._stopped: list[tuple[str, int]] = []
         self._seq = 0
@@ -107,7 +110,7 @@ class Worker(Actor):
 
     def save(self) -> Message | None:
         """It saves a partial, writes output, or says that it is at work."""
-        lease = self._lease()
+        lease = self.lease()
         if lease is None:
             return None
         run_id, fence = lease
@@ -128,7 +131,7 @@ class Worker(Actor):
 
     def effect(self) -> Message | None:
         """It begins, completes or fails a side effect."""
-        lease = self._lease()
+        lease = self.lease()
         if lease is None:
             return None
         run_id, fence = lease
@@ -153,12 +156,14 @@ class Worker(Actor):
 
     def park(self) -> Message | None:
         """It waits for somebody."""
-        lease = self._lease()
+        lease = self.lease()
         if lease is None:
             return None
         run_id, fence = lease
         kinds: tuple[ParkKind, ...] = ("waiting_input", "waiting_peer", "waiting_takeover", "paused")
         command = Park(kind=self.chooser.pick(kinds), question=to_json("which?"), keep_lease=self.chooser.chance(40))
+        if not command.keep_lease:
+            self.stop_work(run_id, fence)
 
         def heard(reply: Reply) -> None:
             if reply.refused is None and not command.keep_lease:
@@ -173,10 +178,11 @@ class Worker(Actor):
 
     def hand_back(self) -> Message | None:
         """It gives a run back unfinished."""
-        lease = self._lease()
+        lease = self.lease()
         if lease is None:
             return None
         run_id, fence = lease
+        self.stop_work(run_id, fence)
         return self.message(
             f"hands {named(run_id, fence)} back",
             lambda desk, caller: ending.hand_back(desk, caller, run_id, fence),
@@ -186,10 +192,11 @@ class Worker(Actor):
 
     def close(self) -> Message | None:
         """It says how an attempt ended."""
-        lease = self._lease()
+        lease = self.lease()
         if lease is None:
             return None
         closing = self._closing(*lease)
+        self.stop_work(*lease)
         return self.message(
             f"closes {named(*lease)} {closing.close.outcome}",
             lambda desk, caller: ending.close(desk, caller, closing),
@@ -197,11 +204,28 @@ class Worker(Actor):
             (*lease, self.name),
         )
 
+    def finish(self, run_id: str, fence: int) -> Message:
+        """It has done what was to be done."""
+        self.stop_work(run_id, fence)
+        closing = CloseOf(run_id=run_id, fence=fence, close=Close(outcome="succeeded", result=to_json("done")))
+        return self.message(
+            f"finishes {named(run_id, fence)}",
+            lambda desk, caller: ending.close(desk, caller, closing),
+            self._ends(run_id, fence),
+            (run_id, fence, self.name),
+        )
+
+    def ask(self) -> Message:
+        """It asks for whatever there is to do."""
+        return self.claim()
+
     def close_all(self) -> Message | None:
         """It closes all that it believes it holds, in one go."""
         closings = [self._closing(run_id, fence) for run_id, fence in self.held.items()]
         if not closings:
             return None
+        for each in closings:
+            self.stop_work(each.run_id, each.fence or 0)
         return self.message(
             f"closes {len(closings)} at once", lambda desk, caller: ending.close_many(desk, caller, closings)
         )
@@ -230,6 +254,11 @@ class Worker(Actor):
         """Its last stream is closed by its side."""
         return self.message("is detached", lambda desk, caller: workers.detached(desk, caller, self.name))
 
+    def stop_work(self, run_id: str, fence: int) -> None:
+        """It has what it started come to an end, before it says anything that gives the run up."""
+        self._over.add((run_id, fence))
+        self.truth.working.discard((run_id, fence))
+
     def _closing(self, run_id: str, fence: int) -> CloseOf:
         outcome: Literal["succeeded", "failed"] = self.chooser.pick(("succeeded", "failed"))
         result = to_json({"by": self.name, "fence": fence}) if self.chooser.chance(50) else NULL
@@ -237,7 +266,7 @@ class Worker(Actor):
         close = Close(outcome=outcome, result=result, error=error, retryable=not self.chooser.chance(20))
         return CloseOf(run_id=run_id, fence=fence, close=close)
 
-    def _lease(self) -> tuple[str, int] | None:
+    def lease(self) -> tuple[str, int] | None:
         """A lease to act under: one that it believes in, an old one of its own, or one that nobody was granted."""
         known = list(self.held.items())
         if self.past and (not known or self.chooser.chance(15)):
@@ -255,6 +284,8 @@ class Worker(Actor):
 
     def _took(self, run_id: str, fence: int) -> None:
         self.held[run_id] = fence
+        if (run_id, fence) not in self._over:
+            self.truth.working.add((run_id, fence))
         self.past = [*self.past, (run_id, fence)][-12:]
 
     def _reserved(self, reply: Reply) -> None:
@@ -272,5 +303,6 @@ class Worker(Actor):
         return lambda reply: self._drop(run_id, fence) if reply.refused in (None, "fence_lost") else None
 
     def _drop(self, run_id: str, fence: int) -> None:
+        self.stop_work(run_id, fence)
         if self.held.get(run_id) == fence:
             del self.held[run_id]

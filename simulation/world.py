@@ -13,21 +13,19 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-
-import msgspec
 
 from commands.boot import open_desk
 from commands.desk import Desk, Timers
 from commands.presence import reseed_leaders
+from commands.watching import unknown_since_boot
 from domain.presence import presence_stream
-from domain.run import Queued
+from journal.checkpoints import Checkpoint
 from journal.commit import Journal
 from journal.mapper import Recorded
 from journal.registers import Write
 from policies.manager import Manager
 from projections.comparing import first_difference
-from projections.live.index import Live
+from projections.live.kept import Kept
 from projections.refolding import Refolding, Start
 from projections.stored.catalogue import PROJECTIONS
 from projections.stored.database import create_tables, scratch
@@ -38,11 +36,25 @@ from simulation.clock import VirtualClock
 from simulation.history import History
 from simulation.laws import L1, L2, L6, L9, L10, L12, L15, ORDER, LawBroken
 from simulation.messages import Message, Reply, sent
-from simulation.storage import Fault, FaultyJournal
+from simulation.reaching import (
+    DROP_LOST,
+    FROM_CHECKPOINT,
+    KILLED_LANDED,
+    KILLED_LOST,
+    OTHER_BODY,
+    REPEATED,
+    REPEATED_AFTER,
+    STALE_OBSERVER,
+    ZOMBIE,
+)
+from simulation.shapes import canonical, differing, facts_shape, live_shape, shape
+from simulation.storage import Fault, FaultyJournal, FaultyStore
+from simulation.truth import Truth
 
 TIMERS = Timers(
     worker_gone_s=20.0, reconnect_s=1.0, cancel_grace_s=3.0, quarantine_s=15.0, reservation_s=8.0,
-    retry_continuation_s=1.0, leader_grace_s=12.0,
+    retry_continuation_s=1.0, leader_grace_s=12.0, provisioning_s=10.0, assert_every_s=8.0, idle_reap_s=25.0,
+    admission_s=6.0,
 )  # fmt: skip
 WAKE_UPS = 1_000
 """Most wake-ups of the process manager while time passes once: more means that it spins."""
@@ -57,14 +69,20 @@ class World:
         self.clock = VirtualClock()
         self.story: list[str] = []
         self.attendance = Attendance()
+        self.truth = Truth()
         self.history = History(
-            lambda: self.clock.longest_s, lambda leader_id: self.attendance.absent_s(leader_id, self.clock.now.mono)
+            lambda: self.clock.longest_s,
+            lambda leader_id: self.attendance.absent_s(leader_id, self.clock.now.mono),
+            self.truth,
         )
+        self.history.ground_books.budget_s, self.history.ground_books.idle_s = TIMERS.provisioning_s, TIMERS.idle_reap_s
         self._ids = itertools.count(1)
         self._application = FaultyJournal(self.mint(), self.mint())
         self._application.store.witness = self._witness
-        self.broken: LawBroken | None = None
+        self.broken: Exception | None = None
         self._answers: dict[str, tuple[bytes, int]] = {}
+        self._doubtful: set[str] = set()
+        self._opened: dict[str, object] = {}
         self._claimed: dict[tuple[str, int], str | None] = {}
         self._model = scratch()
         self._known = Known(self._application.store.stream, FOLLOWED, FOLLOWED)
@@ -83,27 +101,39 @@ class World:
         """Keep the first law that a decision broke: raised here, it would only look like a broken disk."""
         try:
             self.history.witness(facts, writes)
-        except LawBroken as broken:
+        except Exception as broken:  # noqa: BLE001  (a witness that fails itself is a finding as well)
             self.broken = self.broken or broken
 
     def tell(self, who: str, what: str, outcome: str = "") -> None:
         """One aligned line of the story."""
         self.story.append(f"{self.clock.elapsed_s:10.3f}  {who:<8}  {what:<46}  {outcome}".rstrip())
 
-    async def start(self) -> None:
-        """Open the journal and start the service on it."""
+    async def start(self, checkpoint: int | None = None) -> None:
+        """Open the journal and start the service on it, from a checkpoint at this position if there is one."""
         journal = Journal(self._application, self.clock, self.mint)
         journal.start()
-        self.desk = open_desk(journal, self.clock, self.mint, TIMERS)
+        self.desk = open_desk(journal, self.clock, self.mint, TIMERS, self._checkpoint(checkpoint))
+        self._opened = shape(self.desk.live, self.history)
         await reseed_leaders(self.desk)
+        await unknown_since_boot(self.desk)
         self.manager = Manager(self.desk)
         self.tell("service", f"ready at position {journal.position}")
 
-    async def restart(self, away_s: float = 0.0, *, killed: bool = False) -> None:
+    def _checkpoint(self, position: int | None) -> Checkpoint | None:
+        if position is None:
+            return None
+        self.history.reached.note(FROM_CHECKPOINT)
+        kept = Kept()
+        kept.fold(self._application.store.facts_after(0, position))
+        return Checkpoint(kept.position, kept.positions())
+
+    async def restart(self, away_s: float = 0.0, *, killed: bool = False, checkpoint: int | None = None) -> None:
         """End this life of the service, let time pass without it, and begin the next on the same journal."""
         self.heal()
         went = self.clock.now.mono
         if killed:
+            if self.attendance.links:
+                self.history.reached.note(DROP_LOST)
             await self.attendance.killed(self.desk, went)
         for each in list(self.attendance.links):
             await self.attendance.drop(each, "server_stopping", went)
@@ -112,10 +142,9 @@ class World:
         self.clock.advance(away_s)
         self.attendance.restarted(self.clock.now.mono, went)
         self.tell("service", f"restarts after {away_s:g} s")
-        await self.start()
-        after = shape(self.desk.live, self.history)
-        if before != after:
-            raise LawBroken(L9, "the live index replayed otherwise than it was", [before, after])
+        await self.start(checkpoint)
+        if before != self._opened:
+            raise LawBroken(L9, "the live index replayed otherwise than it was", differing(before, self._opened))
         self.check()
 
     async def deliver(self, message: Message) -> Reply:
@@ -138,11 +167,13 @@ class World:
         )
         under_way = [asyncio.ensure_future(sent(message, self.desk)) for message in messages]
         await asyncio.sleep(0)
+        self.history.reached.note(KILLED_LANDED if lands else KILLED_LOST)
         if not lands:
             self.fail_next("before")
         await asyncio.gather(*under_way, return_exceptions=True)
         self.heal()
         for message in messages:
+            self._note(message, Reply(unknown=True))
             message.heard(Reply(unknown=True))
         await self.restart(away_s, killed=True)
 
@@ -191,6 +222,7 @@ class World:
         self.clock.set_wall(seconds)
 
     def _check_reply(self, message: Message, reply: Reply) -> None:
+        self._note(message, reply)
         if reply.refused is not None:
             return
         if reply.position is not None and message.right is not None:
@@ -201,12 +233,23 @@ class World:
         if command_id is not None and reply.position is not None:
             if reply.position > self.history.position:
                 raise LawBroken(L10, f"{message.text!r} was acknowledged, and nothing of it is recorded", [reply])
-            now = (_canonical(reply.answer), reply.position)
+            now = (canonical(reply.answer), reply.position)
             first = self._answers.setdefault(command_id, now)
-            if now != first:
+            if now != first and not _tally(reply.answer):
                 raise LawBroken(L15, f"{message.text!r} was answered otherwise", [first, now])
         if isinstance(reply.answer, dict) and reply.position is not None:
             self._check_claims(reply.answer.get("claims", ()), command_id)
+
+    def _note(self, message: Message, reply: Reply) -> None:
+        note, command_id = self.history.reached.note, message.caller.command_id
+        if reply.refused == "fence_lost":
+            note(STALE_OBSERVER if message.caller.principal.startswith("o") else ZOMBIE)
+        elif reply.refused == "identity_changed":
+            note(OTHER_BODY)
+        elif reply.unknown and command_id is not None:
+            self._doubtful.add(command_id)
+        elif reply.repeated:
+            note(REPEATED_AFTER if command_id in self._doubtful else REPEATED)
 
     def _check_claims(self, claims: Iterable[dict[str, object]], command_id: str | None) -> None:
         for claim in claims:
@@ -227,10 +270,9 @@ class World:
             live = journal.streams.load(stream)
             if live != state:
                 raise LawBroken(L9, f"the live state of {stream} is not its facts'", [live, state])
-        index = shape(self.desk.live, history)
-        facts = {"open": sorted(history.open_runs()), "ready": _ready(history), "held": _held(history)}
-        if {name: index[name] for name in facts} != facts:
-            raise LawBroken(L9, "the live index is not the facts'", [index, facts])
+        index, facts = live_shape(self.desk.live, history), facts_shape(history)
+        if index != facts:
+            raise LawBroken(L9, "the live index is not the facts'", differing(index, facts))
         self._check_presence()
         self._follow()
 
@@ -305,58 +347,31 @@ class World:
             "connections": evidence.sizes()["connections"],
             "sessions": evidence.sizes()["sessions"],
             "drops": len(self.desk.unfinished),
+            "workspaces": len(live.grounds),
+            **{name: evidence.sizes()[name] for name in ("turns", "tools", "asserted", "words", "observers", "lists")},
+            "undelivered turns": len(live.admissions),
         }
         if any(left.values()):
             raise LawBroken(L12, f"left at quiescence: {left}")
 
+    @property
+    def store(self) -> FaultyStore:
+        """What outlives every life of the service."""
+        return self._application.store
+
     async def abandon(self) -> None:
         """End this life in the middle, with whatever is open and under way."""
-        await self.attendance.killed(self.desk, self.clock.now.mono)
         under_way = list(self.desk.unfinished)
         for doing in under_way:
             doing.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+        await self.attendance.killed(self.desk, self.clock.now.mono)
 
     def close(self) -> None:
         """Give everything back."""
         self._model.close()
 
 
-def shape(live: Live, history: History) -> dict[str, object]:
-    """What the live index says, without what a restart rightly forgets (marks, and when things fall due)."""
-    return {
-        "open": sorted(live.cards),
-        "ready": sorted((card.run_id, card.due_at) for card in live.cards.values() if card.ready),
-        "failed": sorted((card.run_id, card.failed_attempts) for card in live.cards.values()),
-        "held": {
-            worker: sorted(live.limits.held_by(worker)) for worker in _workers(history) if live.limits.count(worker)
-        },
-        "reserved": dict(sorted(live.reservations.items())),
-        "workers": sorted(live.workers),
-    }
-
-
-def _workers(history: History) -> list[tuple[str, str]]:
-    names = [stream.partition("-")[2].partition(":") for stream in history.states if stream.startswith("worker-")]
-    return sorted((tenant, worker_id) for tenant, _, worker_id in names)
-
-
-def _ready(history: History) -> list[tuple[str, datetime]]:
-    standings = [history.standing(run_id) for run_id in history.open_runs()]
-    phases = [(standing.run_id, standing.known.phase) for standing in standings if standing.state == "queued"]
-    return sorted((run_id, phase.due_at) for run_id, phase in phases if isinstance(phase, Queued))
-
-
-def _held(history: History) -> dict[tuple[str, str], list[str]]:
-    held: dict[tuple[str, str], list[str]] = {}
-    for run_id in sorted(history.runs):
-        standing = history.standing(run_id)
-        worker = getattr(standing.lease, "worker", None)
-        if worker is not None:
-            held.setdefault((standing.known.submission.tenant, worker), []).append(run_id)
-    return dict(sorted(held.items()))
-
-
-def _canonical(answer: object) -> bytes:
-    """An answer as it travels: what a remembered one and a fresh one have in common."""
-    return msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(answer)), order="sorted")
+def _tally(answer: object) -> bool:
+    """Whether an answer says what became of each part of a batch: its parts have one effect each, told as it is."""
+    return isinstance(answer, dict) and "applied" in answer

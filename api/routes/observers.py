@@ -29,5 +29,6 @@ async def observe(call: Call, observer_id: str, body: asked.ObserveScope) -> Ans
         synced=body.synced,
         part=part,
         listed_s_ago=body.listed_s_ago,
+        as_of=body.as_of,
     )
     return await scopes.observe_scope(call.desk, call.caller, batch)

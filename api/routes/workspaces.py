@@ -8,11 +8,13 @@ from api import requests
 from api import requests_workspaces as asked
 from api import wire_workspaces as wire
 from api.calls import Answer, Call, Endpoint
+from api.stored import model_of
 from api.views import reached
 from commands import looking, observing, workspaces
 from domain.placing import Attach
 from domain.values import NULL, to_json
 from journal.commit import Done
+from projections.stored import workspaces as stored
 
 router = APIRouter(route_class=Endpoint, tags=["workspaces"])
 
@@ -29,7 +31,7 @@ async def place(call: Call, body: asked.Place) -> Answer:
 
 @router.get("/v1/workspaces", response_model=wire.WorkspacePage)
 async def list_workspaces(call: Call, query: Annotated[asked.ListWorkspaces, Query()]) -> Answer:
-    """Workspaces whose body may still be there, or with `run_id` all that the run ever stood on."""
+    """Workspaces whose body may still be there; with `run_id` all that the run ever stood on, with `all` all."""
     await reached(call.node, query.min_position)
     wanted = looking.Wanted(
         phase=query.phase,
@@ -38,8 +40,24 @@ async def list_workspaces(call: Call, query: Annotated[asked.ListWorkspaces, Que
         run_id=query.run_id,
         limit=query.limit,
         after=int(query.cursor or 0),
+        all=query.all,
     )
+    if wanted.everything:
+        return await _everything(call, wanted, query.min_position)
     return looking.list_workspaces(call.desk, call.caller, wanted)
+
+
+async def _everything(call: Call, wanted: looking.Wanted, min_position: int | None) -> dict[str, Any]:
+    """Those that the read model knows too."""
+    model = await model_of(call, stored.NAME, min_position)
+
+    async def ask(after: int, limit: int) -> list[stored.Named]:
+        asked = stored.Asked(
+            phase=wanted.phase, scope=wanted.scope, provider=wanted.provider, run_id=wanted.run_id, after=after
+        )
+        return await model.ask(lambda connection, _, __: stored.named(connection, call.caller.tenant, asked, limit))
+
+    return await looking.list_everything(call.desk, call.caller, wanted, ask)
 
 
 @router.get(WORKSPACE, response_model=wire.Workspace)

@@ -1,8 +1,7 @@
 """What the service answers, as typed values.
 
-One frozen dataclass per document of the wire contract, with the contract's own names. User JSON (payload, partial,
-question, answer, result, error, outcome) is `Any` and untouched. Instants are aware datetimes in UTC, durations are
-seconds (`_s`), positions are the journal's. A document may hold more than is named here; that is ignored.
+One frozen dataclass per document of the wire contract, with its names; what is not named here is ignored. User JSON
+(payload, partial, question, answer, result, error, outcome) is `Any`. Instants are aware and UTC, `_s` is seconds.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from jackline.workspaces.models import Workspace
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
 PARKED: Final = frozenset({"waiting_input", "waiting_peer", "waiting_takeover", "waiting_verdict", "paused"})
-
 SETTLED_TOPIC: Final = "run.settled.v1"
 
 

@@ -469,6 +469,8 @@ export interface Happened {
   worker: string | null;
   /** who, why or what, in one word */
   detail: string | null;
+  /** the workspace that it happened to, or null */
+  workspace_id: string | null;
 }
 
 /** How the last life inside the body ended. */
@@ -967,6 +969,8 @@ export interface ObserveScope {
   part?: Part | null;
   /** how long ago the list was asked for: who was attached since is not absent */
   listed_s_ago?: number;
+  /** the position that the observer knew before it asked for the list: who was attached to after it is not absent, however late the batch comes, or how often */
+  as_of?: number | null;
 }
 
 /** How many observations were taken, and how many meant nothing (unknown, foreign or ended workspaces, repeats). ``absent``: attached workspaces of the scope that the list did not name, and that are gone. */

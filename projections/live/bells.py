@@ -4,6 +4,9 @@ A waiting claim stands in line under its tenant's queues with the labels of its 
 first in line whose labels suffice and whose worker has a free slot is woken; it looks again, and whoever leaves the
 line with the bell, or with something else than the bell was rung for, rings it on. Being woken promises nothing, so a
 claim that finds nothing simply waits on.
+
+A waiting claim is no sign of life: a frozen process keeps its connection. So when a lease of a worker expires, its
+waiting claims are sent away with nothing; whoever lives asks again at once, and only then is granted more.
 """
 
 import asyncio
@@ -15,13 +18,15 @@ from projections.live.cards import Labels, QueueKey, WorkerKey
 class Waiter:
     """One waiting claim; ``woken`` is set when there may be something for it."""
 
-    __slots__ = ("has", "queues", "woken", "worker")
+    __slots__ = ("has", "queues", "sent_away", "woken", "worker")
 
     def __init__(self, worker: WorkerKey, queues: tuple[QueueKey, ...], labels: Labels) -> None:
         self.worker = worker
         self.queues = queues
         self.has = frozenset(labels)
         self.woken = asyncio.Event()
+        self.sent_away = False
+        """Set when its worker let a lease expire: it is granted nothing before it asks anew."""
 
 
 class Bells:
@@ -47,6 +52,13 @@ class Bells:
         for queue in waiter.queues:
             _drop(self._lines, queue, waiter)
         _drop(self._workers, waiter.worker, waiter)
+
+    def send_away(self, worker: WorkerKey) -> None:
+        """A lease of this worker expired: its waiting claims end with nothing, and no bell is rung for them."""
+        for waiter in list(self._workers.get(worker, ())):
+            self.leave(waiter)
+            waiter.sent_away = True
+            waiter.woken.set()
 
     def ring(self, queue: QueueKey, labels: Labels) -> None:
         """A run that asks for these labels is ready: wake the first that has them."""

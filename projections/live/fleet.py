@@ -31,8 +31,6 @@ class Fleet:
         self.quarantined: dict[WorkerKey, Quarantined] = {}
         self.cooled: set[WorkerKey] = set()
         """Quarantined workers whose cool-down has passed."""
-        self.silent: set[WorkerKey] = set()
-        """Workers that let a lease expire and were not heard since: a claim of theirs that waits proves nothing."""
         self.gone_s = gone_s
         self._limits = limits
         self._bells = bells
@@ -46,15 +44,8 @@ class Fleet:
     def sign_off(self, worker: WorkerKey) -> None:
         """The worker left, or is gone."""
         self.workers.pop(worker, None)
-        self.silent.discard(worker)
         self._deadlines.forget("worker", worker)
         self._bells.ring_worker(worker)
-
-    def fell_silent(self, worker: WorkerKey) -> None:
-        """The worker let a lease expire; whatever it asked for before, it has to ask for anew."""
-        if worker in self.workers:
-            self.silent.add(worker)
-            self._bells.ring_worker(worker)
 
     def look_for(self, worker: WorkerKey, now: Moment) -> None:
         """Look for the worker again when it may be gone."""

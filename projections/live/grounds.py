@@ -9,7 +9,7 @@ A workspace leaves the index once its body is destroyed. A run that is open keep
 at most ``REMEMBERED_MAX`` of them, the latest; those of an ended run are read from the journal when they are asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from datetime import datetime
 from typing import TypeVar, assert_never
 
@@ -64,6 +64,8 @@ class GroundCard(msgspec.Struct):
     """Whether it was released with the wish to keep its body."""
     provisioning_from: float | None = None
     attached_from: float | None = None
+    attached_position: int = 0
+    """The position of the fact that it was attached to."""
     unknown_from: float | None = None
     unknown_since: datetime | None = None
     unknown_cause: str | None = None
@@ -194,6 +196,8 @@ class Grounds:
             return
         card = self.cards.get(workspace_id)
         if card is not None:
+            if isinstance(fact, WorkspaceAttached):
+                card.attached_position = position
             self._change(card, fact, at)
 
     def _change(self, card: GroundCard, fact: WorkspaceFact, at: Moment) -> None:  # noqa: C901  (one arm for each fact)
@@ -301,15 +305,24 @@ class Grounds:
         for workspace_id in self._of_run.get(run_id, ()):
             card = self.cards[workspace_id]
             self._unknown.pop(workspace_id, None)
-            if card.provider == "kubernetes" and not card.over:
+            if card.provider == "kubernetes" and not (card.over or card.kept or card.teardown):
                 self._deadlines.forget("idle", (workspace_id,))
                 self.assert_now(card, at)
 
-    def rebase(self, now: Moment, late_s: float) -> None:
-        """The service has just started: its absence is charged to nobody, and what it counts starts anew."""
+    def rebase(self, now: Moment, late_s: float, open_runs: Set[str]) -> None:
+        """The service has just started: its absence is charged to nobody, and what it counts starts anew.
+
+        A start from a checkpoint reads what happened to bodies, and not how runs went that ended before it.
+        """
+        for run_id in (self._ever.keys() | self._undecided.keys() | self._of_run.keys()) - open_runs:
+            self.lease_ended(run_id)
+            self._ever.pop(run_id, None)
+            for workspace_id in self._of_run.get(run_id, ()):
+                self._unknown.pop(workspace_id, None)
         for card in self.cards.values():
             card.unknown_from = None if card.unknown_from is None else card.unknown_from + late_s
             card.attached_from = None if card.attached_from is None else card.attached_from + late_s
+            self._marks.asserted(card.workspace_id, now)
             if not card.teardown and not card.kept:
                 self._deadlines.forget("idle", (card.workspace_id,))
                 self.assert_now(card, now)

@@ -144,7 +144,7 @@ class Live:
             self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
             self._restart("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
         self.clocks.rebase(now, late_s)
-        self.grounds.rebase(now, late_s)
+        self.grounds.rebase(now, late_s, self.cards.keys())
         self.admissions.rebase(now)
         for worker in self.workers:
             self._evidence.saw_worker(worker, now)
@@ -156,7 +156,6 @@ class Live:
 
     def heard(self, worker: WorkerKey, now: Moment) -> None:
         """A registered worker was heard; it is looked for again when it may be gone."""
-        self.fleet.silent.discard(worker)
         if worker not in self.workers:
             return
         if self._evidence.worker_seen(worker) is None:
@@ -266,11 +265,11 @@ class Live:
                 self.remind("reservation", at.mono + length_s, (run_id,), fact.token)
             case ReservationCancelled() | ReservationLapsed():
                 self._freed(run_id, at, requeue=True)
-            case LeaseExpired() | LeaseReleased() | LeaseRevoked():
+            case LeaseExpired():
+                self._unheard(run_id, fact.worker)
                 self._freed(run_id, at, requeue=False)
-                card = self.cards.get(run_id)
-                if isinstance(fact, LeaseExpired) and card is not None:
-                    self.fleet.fell_silent((card.queue[0], fact.worker))
+            case LeaseReleased() | LeaseRevoked():
+                self._freed(run_id, at, requeue=False)
             case SliceEnded():
                 self._sliced(run_id, at)
             case _:
@@ -291,6 +290,11 @@ class Live:
         if card is not None:
             self._withdraw(card)
             self.limits.take(card, (card.queue[0], worker_id))
+
+    def _unheard(self, run_id: str, worker_id: str) -> None:
+        card = self.cards.get(run_id)
+        if card is not None:
+            self.bells.send_away((card.queue[0], worker_id))
 
     def _forget_token(self, run_id: str) -> None:
         reserved = self._tokens.pop(run_id, None)

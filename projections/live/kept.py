@@ -8,6 +8,7 @@ folded by the very code that folds them when they happen.
     a run         its run, lease and effects streams, from its submission until it has ended
     a worker      its last registration while it is registered; its last quarantine while that lasts
     a leader      the arrival of each connection that is counted, or the fact that its absence counts from
+    a workspace   its own stream, from its placing until its body is destroyed and its run has ended
     a queue       its last configuration
     anything else every fact, for good: a kind of stream that nothing is said about here is never dropped
 
@@ -26,11 +27,12 @@ import msgspec
 from domain.presence import LeaderConnected, LeaderDisconnected, LeaderVanished, PresenceFact, PresenceReseeded
 from domain.run_facts import RunSubmitted
 from domain.worker import WorkerFact, WorkerGone, WorkerLeft, WorkerQuarantined, WorkerRegistered, WorkerReleased
+from domain.workspace_facts import WorkspaceDestroyed, WorkspaceFact, WorkspacePlaced
 from journal.mapper import Recorded
 from journal.topics import TOPICS
 from projections.live.cards import ends
 
-RULES = 1
+RULES = 2
 """Raised whenever the live index comes to depend on a fact that was not kept before."""
 
 
@@ -45,6 +47,14 @@ class _Worker(msgspec.Struct, gc=False):
 
     registered: int = 0
     quarantined: int = 0
+
+
+class _Ground(msgspec.Struct, gc=False):
+    """Positions of the facts of a workspace, and the run that stands on it."""
+
+    run_id: str
+    positions: "array[int]"
+    destroyed: bool = False
 
 
 class _Leader(msgspec.Struct):
@@ -65,12 +75,16 @@ class Kept:
         self._runs: dict[str, array[int]] = {}
         self._workers: dict[str, _Worker] = {}
         self._leaders: dict[str, _Leader] = {}
+        self._grounds: dict[str, _Ground] = {}
+        self._destroyed: dict[str, list[str]] = {}
+        """By open run: workspaces that are kept for its sake alone."""
         self._queues: dict[str, int] = {}
         self._others = array("q")
         self._folds: dict[str, Callable[[str, Any, int], None]] = {
             "run": self._run,
             "lease": self._of_run,
             "effects": self._of_run,
+            "workspace": self._ground,
             "worker": self._worker,
             "presence": self._leader,
             "queue": self._queue,
@@ -88,6 +102,8 @@ class Kept:
         found = array("q", self._others)
         for kept in self._runs.values():
             found.extend(kept)
+        for ground in self._grounds.values():
+            found.extend(ground.positions)
         found.extend(self._queues.values())
         for worker in self._workers.values():
             found.extend(position for position in (worker.registered, worker.quarantined) if position)
@@ -102,6 +118,8 @@ class Kept:
             self._runs[fact.run_id] = array("q", (position,))
         elif ends(fact):
             self._runs.pop(run_id, None)
+            for workspace_id in self._destroyed.pop(run_id, ()):
+                del self._grounds[workspace_id]
         else:
             self._of_run(run_id, fact, position)
 
@@ -109,6 +127,21 @@ class Kept:
         kept = self._runs.get(run_id)
         if kept is not None:
             kept.append(position)
+
+    def _ground(self, workspace_id: str, fact: WorkspaceFact, position: int) -> None:
+        if isinstance(fact, WorkspacePlaced):
+            self._grounds[workspace_id] = _Ground(fact.run_id, array("q", (position,)))
+            return
+        ground = self._grounds.get(workspace_id)
+        if ground is None:
+            return
+        ground.positions.append(position)
+        if isinstance(fact, WorkspaceDestroyed) and not ground.destroyed:
+            ground.destroyed = True
+            if ground.run_id in self._runs:
+                self._destroyed.setdefault(ground.run_id, []).append(workspace_id)
+            else:
+                del self._grounds[workspace_id]
 
     def _worker(self, name: str, fact: WorkerFact, position: int) -> None:
         worker = self._workers.setdefault(name, _Worker())

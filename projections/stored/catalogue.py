@@ -9,8 +9,9 @@ from projections.stored.runs_fold import RUNS
 from projections.stored.timeline import TIMELINE
 from projections.stored.usage import USAGE
 from projections.stored.workers import WORKERS
+from projections.stored.workspaces import WORKSPACES
 
-PROJECTIONS: tuple[Projection, ...] = (RUNS, TIMELINE, LEADERS, WORKERS, QUEUES, EFFECTS, USAGE)
+PROJECTIONS: tuple[Projection, ...] = (RUNS, TIMELINE, LEADERS, WORKERS, WORKSPACES, QUEUES, EFFECTS, USAGE)
 """Every stored projection, in the order in which they are shown."""
 
 NAMES = tuple(projection.name for projection in PROJECTIONS)

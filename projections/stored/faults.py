@@ -62,18 +62,6 @@ class ProjectionUnknown(JournalError):
         )
 
 
-class PositionBeyond(JournalError):
-    """A position that the journal does not have."""
-
-    code = "position_beyond"
-
-    def __init__(self, position: int, tail: int) -> None:
-        super().__init__(
-            f"the journal ends at position {tail}, before {position}", "give one that it has",
-            position=position, journal_position=tail,
-        )  # fmt: skip
-
-
 class InstantBefore(JournalError):
     """An instant at which the journal had no fact yet."""
 

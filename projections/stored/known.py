@@ -7,14 +7,16 @@ position from which on it was the leader, and a start with its fence. So a card 
 being folded, and the answer is the same whoever asks, and when.
 """
 
-from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
 
 from domain.run import run_stream
 from domain.run_facts import AttemptStarted, RunReassigned, RunSubmitted
 from domain.values import Fact
 from journal.mapper import Recorded
+from projections.stored.instants import microseconds
 
 CARDS = 20_000
 """Runs of which cards are kept; about 500 bytes each."""
@@ -42,12 +44,11 @@ class UnknownRun(LookupError):
     """A fact names a run that the journal has no submission of."""
 
 
-class Start(NamedTuple):
-    """The beginning of an attempt."""
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """The beginning of an attempt: whose it was, and when, in microseconds (``instants``)."""
 
-    fence: int
     worker: str
-    at: datetime
+    at: int
 
 
 class Card:
@@ -63,9 +64,10 @@ class Card:
 
     def begin(self, fact: Any) -> None:
         """Remember how an attempt began."""
-        self.starts[fact.fence] = Start(fact.fence, fact.worker, fact.started_at)
-        if len(self.starts) > STARTS:
-            del self.starts[next(iter(self.starts))]
+        starts = self.starts
+        starts[fact.fence] = Start(fact.worker, microseconds(fact.started_at))
+        if len(starts) > STARTS:
+            del starts[next(iter(starts))]
 
     def leader_at(self, position: int) -> str | None:
         """Whose run it was at a position; a reassignment counts from its own position on."""
@@ -83,30 +85,43 @@ class Known:
     def __init__(self, read: Read, cards: int = CARDS, states: int = STATES) -> None:
         self.read = read
         self.states = states
+        self.cards: dict[str, Card] = {}
+        """Those at hand; a fold that asks at most facts looks here before it asks for a card."""
+        self.notes: Mapping[type[Fact], Callable[[str, Recorded], None]] = {
+            RunSubmitted: self._submitted,
+            AttemptStarted: self._started,
+            RunReassigned: self._reassigned,
+        }
+        """Who remembers what a fact of a type says for ever; noting one twice changes nothing."""
         self._capacity = cards
-        self._cards: dict[str, Card] = {}
 
     def note(self, batch: Iterable[Told]) -> None:
-        """Remember what these facts say for ever; noting one twice changes nothing."""
-        cards = self._cards
+        """Remember what these facts say for ever."""
+        notes = self.notes
         for kind, run_id, recorded in batch:
-            if kind is AttemptStarted:
-                card = cards.get(run_id)
-                if card is not None:
-                    card.begin(recorded.fact)
-            elif kind is RunSubmitted:
-                self._keep(run_id, _card([recorded]))
-            elif kind is RunReassigned:
-                card = cards.get(run_id)
-                if card is not None:
-                    _reassign(card, recorded)
+            note = notes.get(kind)
+            if note is not None:
+                note(run_id, recorded)
+
+    def _submitted(self, run_id: str, recorded: Recorded) -> None:
+        self._keep(run_id, _card([recorded]))
+
+    def _started(self, run_id: str, recorded: Recorded) -> None:
+        card = self.cards.get(run_id)
+        if card is not None:
+            card.begin(recorded.fact)
+
+    def _reassigned(self, run_id: str, recorded: Recorded) -> None:
+        card = self.cards.get(run_id)
+        if card is not None:
+            _reassign(card, recorded)
 
     def _keep(self, run_id: str, card: Card | None) -> None:
         if card is None:
             raise UnknownRun(run_id)
-        self._cards[run_id] = card
-        if len(self._cards) > self._capacity:
-            del self._cards[next(iter(self._cards))]
+        self.cards[run_id] = card
+        if len(self.cards) > self._capacity:
+            del self.cards[next(iter(self.cards))]
 
     def card(self, run_id: str) -> Card:
         """What is known of a run.
@@ -114,10 +129,10 @@ class Known:
         Raises:
             UnknownRun: the journal has no submission of it.
         """
-        card = self._cards.get(run_id)
+        card = self.cards.get(run_id)
         if card is None:
             self._keep(run_id, _card(self.read(run_stream(run_id))))
-            card = self._cards[run_id]
+            card = self.cards[run_id]
         return card
 
     def start(self, run_id: str, fence: int) -> Start | None:
@@ -126,7 +141,7 @@ class Known:
         if start is not None:
             return start
         begun = (one.fact for one in self.read(run_stream(run_id)) if isinstance(one.fact, AttemptStarted))
-        return next((Start(fact.fence, fact.worker, fact.started_at) for fact in begun if fact.fence == fence), None)
+        return next((Start(fact.worker, microseconds(fact.started_at)) for fact in begun if fact.fence == fence), None)
 
 
 def _card(facts: Iterable[Recorded]) -> Card | None:

@@ -60,6 +60,8 @@ class Projection(NamedTuple):
     fold: Callable[[Known], Fold]
     readable_since: int
     """The oldest version whose rows today's questions can still be put to, while they are made again."""
+    asks: bool = True
+    """Whether the fold asks what is known of a run; when none does, it need not be remembered."""
 
 
 class Aside(Value, frozen=True, kw_only=True):
@@ -79,13 +81,13 @@ class Folding:
         self.projection = projection
         self.aside = {one.subject: one for one in aside}
         self._fold = projection.fold(known)
-        self._handlers = self._fold.handlers
+        self.handlers = self._fold.handlers
         self._new: list[Aside] = []
 
     @property
     def facts(self) -> frozenset[type[Fact]]:
         """The types of facts that matter to it."""
-        return frozenset(self._handlers)
+        return frozenset(self.handlers)
 
     def absorb(self, batch: Iterable[Told]) -> None:
         """Fold these facts, in order; one at which the fold fails is put aside.
@@ -94,21 +96,20 @@ class Folding:
             TooManyAside: so many failed that the fold itself must be wrong.
             JournalError, sqlite3.Error, OSError: something was not to be had now; fold them again later.
         """
-        handlers, aside = self._handlers, self.aside
+        handlers, aside = self.handlers, self.aside
         for kind, subject, recorded in batch:
             handle = handlers.get(kind)
             if handle is None or (aside and subject in aside):
                 continue
             try:
                 handle(subject, recorded)
-            except (UndecodableFact, UnknownTopic) as error:
-                self._put_aside(subject, recorded, error)
-            except PASSING:
-                raise
             except Exception as error:  # noqa: BLE001  (whatever it is, the other facts must go on)
-                self._put_aside(subject, recorded, error)
+                self.failed(subject, recorded, error)
 
-    def _put_aside(self, subject: str, recorded: Recorded, error: Exception) -> None:
+    def failed(self, subject: str, recorded: Recorded, error: Exception) -> None:
+        """Put aside a fact at which its handler raised; an error that says nothing about the fact is raised again."""
+        if isinstance(error, PASSING) and not isinstance(error, UndecodableFact | UnknownTopic):
+            raise error
         reason = f"{type(error).__name__}: {error}"[:REASON_MAX_CHARS]
         put = Aside(
             subject=subject, position=recorded.position, stream=recorded.stream, topic=recorded.topic, reason=reason
@@ -153,6 +154,18 @@ def forget_aside(connection: sqlite3.Connection, owner: str) -> None:
     connection.execute("DELETE FROM aside WHERE projection = ?", (owner,))
 
 
+class _Rows(dict[tuple[Any, ...], list[int]]):
+    """Rows of so many sums; one that is asked for first is all zeros."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self._width = width
+
+    def __missing__(self, key: tuple[Any, ...]) -> list[int]:
+        sums = self[key] = [0] * self._width
+        return sums
+
+
 class Sums:
     """Counts by key that are added to rows: what many facts add to one row is one write.
 
@@ -160,9 +173,9 @@ class Sums:
     """
 
     def __init__(self, table: str, keys: tuple[str, ...], columns: tuple[str, ...]) -> None:
-        self._sums: dict[tuple[Any, ...], list[int]] = {}
-        self._place = {column: index for index, column in enumerate(columns)}
-        self._width = len(columns)
+        self.rows = _Rows(len(columns))
+        """What is to be added, by key: ``rows[key][place[column]] += 1`` is what a fold does at most facts."""
+        self.place = {column: index for index, column in enumerate(columns)}
         added = ", ".join(f"{column} = {column} + excluded.{column}" for column in columns)
         named = ", ".join((*keys, *columns))
         marks = ", ".join("?" * (len(keys) + len(columns)))
@@ -172,15 +185,12 @@ class Sums:
 
     def add(self, key: tuple[Any, ...], column: str, count: int = 1) -> None:
         """Add to a column of the row under this key."""
-        sums = self._sums.get(key)
-        if sums is None:
-            sums = self._sums[key] = [0] * self._width
-        sums[self._place[column]] += count
+        self.rows[key][self.place[column]] += count
 
     def changes(self) -> Write:
         """What was added since it was last asked for."""
-        rows, statement = [(*key, *sums) for key, sums in self._sums.items()], self._statement
-        self._sums = {}
+        rows, statement = [(*key, *sums) for key, sums in self.rows.items()], self._statement
+        self.rows.clear()
 
         def write(connection: sqlite3.Connection, suffix: str) -> None:
             connection.executemany(statement.replace("~", suffix), rows)

@@ -55,6 +55,7 @@ WINDOWS_S = (60, 300, 3_600)
 """Stretches over which rates are shown, in seconds: the last whole minutes before the moment of asking."""
 
 FLOWS = ("submitted", "started", "ended", "settled")
+_FLOW_PLACES = {flow: place for place, flow in enumerate(FLOWS)}
 
 TABLES = (
     Table(
@@ -111,6 +112,7 @@ class QueuesFold:
 
     def __init__(self, known: Known) -> None:
         self._known = known
+        self._cards = known.cards
         self._leases = Sums("queues", ("tenant", "queue"), ("leases",))
         self._minutes = Sums("queues_minutes", ("minute", "tenant", "queue"), FLOWS)
         self._limits: dict[tuple[str, str], tuple[int | None, int | None]] = {}
@@ -142,17 +144,17 @@ class QueuesFold:
         self._limits[subject.partition(":")[0], fact.queue] = (fact.max_leases, fact.max_per_key)
 
     def _count(self, run_id: str, recorded: Recorded, flow: str) -> None:
-        card = self._known.card(run_id)
+        card = self._cards.get(run_id) or self._known.card(run_id)
         minute = microseconds(recorded.meta.recorded_at) // MINUTE_US
-        self._minutes.add((minute, card.tenant, card.queue), flow)
+        self._minutes.rows[minute, card.tenant, card.queue][_FLOW_PLACES[flow]] += 1
 
     def _lease(self, run_id: str, count: int) -> None:
-        card = self._known.card(run_id)
-        self._leases.add((card.tenant, card.queue), "leases", count)
+        card = self._cards.get(run_id) or self._known.card(run_id)
+        self._leases.rows[card.tenant, card.queue][0] += count
 
     def _wait(self, run_id: str, due_at: datetime | None) -> None:
         if due_at is not None:
-            card = self._known.card(run_id)
+            card = self._cards.get(run_id) or self._known.card(run_id)
             self._waiting[run_id] = (card.tenant, card.queue, microseconds(due_at), 0)
             self._reserved.pop(run_id, None)
 

@@ -263,5 +263,5 @@ def write(connection: sqlite3.Connection, changes: Sequence[Change], suffix: str
     connection.executemany(named(_TOUCH, suffix), [change for change in changes if isinstance(change, Touch)])
 
 
-RUNS = Projection(NAME, VERSION, TABLES, LISTED, RunsFold, readable_since=1)
+RUNS = Projection(NAME, VERSION, TABLES, LISTED, RunsFold, readable_since=1, asks=False)
 """Which runs are there, and how does each stand?"""

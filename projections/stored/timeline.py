@@ -2,8 +2,9 @@
 
 One row for each fact that says something of its own. A grant, a binding and a release of the lease are left out: each
 is recorded together with the run's own fact that says the same and more (the attempt began, was closed, handed back,
-parked). A row is made from its fact alone, so it depends on nothing else. Where the fact says which state the run is
-in from then on, the row has it; how long that state lasted is known once the next row has one, and asked for then.
+parked). What happened to a workspace of the run is there with the workspace's id. A row is made from its fact alone,
+and that of a workspace with the run that it was placed for. Where the fact says which state the run is in from then on,
+the row has it; how long that state lasted is known once the next row has one, and asked for then.
 
 Instants are those at which a fact was recorded, in microseconds.
 """
@@ -39,26 +40,45 @@ from domain.run_facts import (
     VerdictRendered,
     WorkerTimeout,
 )
+from domain.turn_facts import TurnAdmitted, TurnCompleted, TurnCut, TurnFailed, TurnMoved, TurnNoticed
 from domain.values import Fact, Value, cite
+from domain.workspace import workspace_stream
+from domain.workspace_facts import (
+    ContinuityRestored,
+    ContinuityUnknown,
+    HarnessRestarted,
+    ProvisionFaulted,
+    WorkspaceAttached,
+    WorkspaceDestroyed,
+    WorkspaceFact,
+    WorkspaceLost,
+    WorkspacePlaced,
+    WorkspaceProvisioning,
+    WorkspaceReaped,
+    WorkspaceReleased,
+    WorkspaceWaiting,
+)
 from journal.mapper import Recorded
 from projections.stored.cursors import LIMIT_DEFAULT, check_limit, read_cursor, write_cursor
 from projections.stored.database import Listed, Table, insert
 from projections.stored.instants import instant_of, microseconds
 from projections.stored.known import Known
 from projections.stored.projection import Handler, Projection, Write
+from projections.stored.remembered import Remembered
 
 NAME = "timeline"
-VERSION = 1
+VERSION = 2
 
 TABLES = (
     Table(
         "timeline",
         "(run_id TEXT, position INTEGER, version INTEGER NOT NULL, topic TEXT NOT NULL, at INTEGER NOT NULL, "
-        "state TEXT, fence INTEGER, worker TEXT, detail TEXT, PRIMARY KEY (run_id, position)) WITHOUT ROWID",
+        "state TEXT, fence INTEGER, worker TEXT, detail TEXT, workspace_id TEXT, "
+        "PRIMARY KEY (run_id, position)) WITHOUT ROWID",
         {},
     ),
 )
-_FIELDS = ("run_id", "position", "version", "topic", "at", "state", "fence", "worker", "detail")
+_FIELDS = ("run_id", "position", "version", "topic", "at", "state", "fence", "worker", "detail", "workspace_id")
 LISTED = (Listed("timeline", _FIELDS, f"SELECT {', '.join(_FIELDS)} FROM timeline ORDER BY run_id, position"),)
 
 Said = tuple[str | None, int | None, str | None, str | None]
@@ -71,6 +91,10 @@ def _going_on(fact: InputProvided | RunResumed) -> Said:
 
 def _ended(fact: AttemptEnded) -> Said:
     return ("queued" if fact.due_at is not None else None, fact.fence, None, fact.outcome)
+
+
+def _restarted(fact: HarnessRestarted) -> Said:
+    return None, None, None, f"{fact.incarnation}: {fact.reason}" if fact.reason else str(fact.incarnation)
 
 
 SAYS: dict[type[Fact], Callable[[Any], Said]] = {
@@ -101,8 +125,34 @@ SAYS: dict[type[Fact], Callable[[Any], Said]] = {
     EffectFailed: lambda fact: (None, fact.fence, None, fact.key),
     EffectsMadeAmbiguous: lambda fact: (None, fact.fence, None, ", ".join(fact.keys)),
     EffectReconciled: lambda fact: (None, None, None, f"{fact.key}: {fact.resolution}"),
+    TurnAdmitted: lambda fact: (None, fact.fence, None, f"turn {fact.turn}"),
+    TurnMoved: lambda fact: (None, None, None, f"turn {fact.turn}: {fact.state}"),
+    TurnCompleted: lambda fact: (None, None, None, f"turn {fact.turn}"),
+    TurnFailed: lambda fact: (None, None, None, f"turn {fact.turn}: {fact.code}"),
+    TurnCut: lambda fact: (None, None, None, f"turn {fact.turn}: {fact.reason}"),
+    TurnNoticed: lambda fact: (None, None, None, f"turn {fact.turn}: {fact.kind}"),
+    WorkspacePlaced: lambda fact: (None, fact.fence, fact.worker, fact.provider),
+    WorkspaceWaiting: lambda fact: (None, None, None, fact.on),
+    WorkspaceProvisioning: lambda fact: (None, None, None, fact.identity),
+    WorkspaceAttached: lambda fact: (None, None, None, fact.identity),
+    HarnessRestarted: _restarted,
+    ContinuityUnknown: lambda fact: (None, None, None, fact.cause),
+    ContinuityRestored: lambda fact: (None, None, None, None),
+    WorkspaceLost: lambda fact: (None, fact.fence, None, fact.reason),
+    ProvisionFaulted: lambda fact: (None, None, None, fact.reason),
+    WorkspaceReleased: lambda fact: (None, None, None, "kept" if fact.keep else fact.cause),
+    WorkspaceReaped: lambda fact: (None, None, None, None),
+    WorkspaceDestroyed: lambda fact: (None, None, None, fact.cause),
 }
 """What each type of fact says on the timeline."""
+
+
+_OF_WORKSPACES = frozenset(WorkspaceFact.__args__)
+
+
+def _placed_for(run_id: str, fact: WorkspaceFact) -> str:
+    """The run of a workspace, after one more fact."""
+    return fact.run_id if isinstance(fact, WorkspacePlaced) else run_id
 
 
 class TimelineFold:
@@ -110,13 +160,25 @@ class TimelineFold:
 
     def __init__(self, known: Known) -> None:
         self._rows: list[tuple[Any, ...]] = []
-        self.handlers: Mapping[type[Fact], Handler] = {kind: self._teller(says) for kind, says in SAYS.items()}
+        self._runs = Remembered(known, "", _placed_for)
+        self.handlers: Mapping[type[Fact], Handler] = {
+            kind: self._ground_teller(says) if kind in _OF_WORKSPACES else self._teller(says)
+            for kind, says in SAYS.items()
+        }
+
+    def _ground_teller(self, says: Callable[[Any], Said]) -> Handler:
+        def tell(workspace_id: str, recorded: Recorded) -> None:
+            at, run_id = microseconds(recorded.meta.recorded_at), self._runs.after(recorded)
+            said = says(recorded.fact)
+            self._rows.append((run_id, recorded.position, recorded.version, recorded.topic, at, *said, workspace_id))
+
+        return tell
 
     def _teller(self, says: Callable[[Any], Said]) -> Handler:
         def tell(run_id: str, recorded: Recorded) -> None:
             at = microseconds(recorded.meta.recorded_at)
             said = says(recorded.fact)
-            self._rows.append((run_id, recorded.position, recorded.version, recorded.topic, at, *said))
+            self._rows.append((run_id, recorded.position, recorded.version, recorded.topic, at, *said, None))
 
         return tell
 
@@ -126,7 +188,7 @@ class TimelineFold:
         return lambda connection, suffix: insert(connection, f"INSERT OR REPLACE INTO timeline{suffix} VALUES ", rows)
 
 
-TIMELINE = Projection(NAME, VERSION, TABLES, LISTED, TimelineFold, readable_since=1)
+TIMELINE = Projection(NAME, VERSION, TABLES, LISTED, TimelineFold, readable_since=2, asks=False)
 """What happened to a run, in order, and how long did each state last?"""
 
 
@@ -138,7 +200,7 @@ class Page(Value, frozen=True, kw_only=True):
 
 
 _PAGE = (
-    "SELECT position, version, topic, at, state, fence, worker, detail, "
+    "SELECT position, version, topic, at, state, fence, worker, detail, workspace_id, "
     "(SELECT later.at FROM timeline later WHERE later.run_id = entry.run_id AND later.position > entry.position "
     "AND later.state IS NOT NULL AND entry.state IS NOT NULL ORDER BY later.position LIMIT 1) "
     "FROM timeline entry WHERE run_id = ? AND position > ? ORDER BY position LIMIT ?"
@@ -166,8 +228,9 @@ def page(connection: sqlite3.Connection, run_id: str, asked: Page, position: int
 
 
 def _entry(run_id: str, row: tuple[Any, ...]) -> dict[str, Any]:
-    position, version, topic, at, state, fence, worker, detail, until = row
-    stream = f"{_STREAMS[topic.partition('.')[0]]}-{run_id}"
+    position, version, topic, at, state, fence, worker, detail, workspace_id, until = row
+    of_run = f"{_STREAMS.get(topic.partition('.')[0])}-{run_id}"
+    stream = of_run if workspace_id is None else workspace_stream(workspace_id)
     return {
         "position": position,
         "fact": cite(stream, version),
@@ -179,4 +242,5 @@ def _entry(run_id: str, row: tuple[Any, ...]) -> dict[str, Any]:
         "fence": fence,
         "worker": worker,
         "detail": detail,
+        "workspace_id": workspace_id,
     }

@@ -11,7 +11,7 @@ is here: attempts lost, closes that came late, reservations that lapsed, effects
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import msgspec
@@ -50,18 +50,23 @@ _FIELDS = ("tenant", "day", "queue", *COUNTED)
 LISTED = (Listed("usage", _FIELDS, f"SELECT {', '.join(_FIELDS)} FROM usage ORDER BY tenant, day, queue"),)
 
 
+_BUSY = COUNTED.index("busy_us")
+
+
 class UsageFold:
     """Counts facts."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
         self._sums = Sums("usage", ("tenant", "day", "queue"), COUNTED)
+        self._rows, self._place = self._sums.rows, self._sums.place
+        self._cards = known.cards
         self._days: tuple[date, str] = (date.min, "")
         self.handlers: Mapping[type[Fact], Handler] = {
-            RunSubmitted: lambda run_id, recorded: self._count(run_id, recorded, "submitted"),
-            AttemptStarted: lambda run_id, recorded: self._count(run_id, recorded, "attempts"),
-            ReservationLapsed: lambda run_id, recorded: self._count(run_id, recorded, "reservations_lapsed"),
-            EffectIntended: lambda run_id, recorded: self._count(run_id, recorded, "effects"),
+            RunSubmitted: self._counter("submitted"),
+            AttemptStarted: self._counter("attempts"),
+            ReservationLapsed: self._counter("reservations_lapsed"),
+            EffectIntended: self._counter("effects"),
             EffectsMadeAmbiguous: self._ambiguous,
             AttemptEnded: self._ended,
             RunClosed: self._closed,
@@ -69,43 +74,56 @@ class UsageFold:
             VerdictRendered: self._settled,
         }
 
-    def _key(self, run_id: str, recorded: Recorded) -> tuple[str, str, str]:
-        card = self._known.card(run_id)
-        day = recorded.meta.recorded_at.date()
-        if day != self._days[0]:
-            self._days = (day, day.isoformat())
-        return card.tenant, self._days[1], card.queue
+    def _row(self, run_id: str, recorded: Recorded) -> list[int]:
+        """The sums that a fact adds to, in the order of ``COUNTED``."""
+        card = self._cards.get(run_id) or self._known.card(run_id)
+        day, name = self._days
+        on = recorded.meta.recorded_at.date()
+        if on != day:
+            name = on.isoformat()
+            self._days = (on, name)
+        return self._rows[card.tenant, name, card.queue]
 
-    def _count(self, run_id: str, recorded: Recorded, column: str, count: int = 1) -> None:
-        self._sums.add(self._key(run_id, recorded), column, count)
+    def _counter(self, column: str) -> Handler:
+        row, place = self._row, self._place[column]
+
+        def count(run_id: str, recorded: Recorded) -> None:
+            row(run_id, recorded)[place] += 1
+
+        return count
 
     def _ambiguous(self, run_id: str, recorded: Recorded) -> None:
-        self._count(run_id, recorded, "effects_ambiguous", len(recorded.fact.keys))  # type: ignore[attr-defined]
+        count = len(recorded.fact.keys)  # type: ignore[attr-defined]
+        self._row(run_id, recorded)[self._place["effects_ambiguous"]] += count
 
     def _ended(self, run_id: str, recorded: Recorded) -> None:
         fact: Any = recorded.fact
-        self._add_end(run_id, recorded, end_of(fact), fact.ended_at)
+        busy, ended = self._busy(run_id, fact, fact.ended_at), self._place[str(end_of(fact))]
+        row = self._row(run_id, recorded)
+        row[_BUSY] += busy
+        row[ended] += 1
 
     def _closed(self, run_id: str, recorded: Recorded) -> None:
         fact: Any = recorded.fact
-        end = end_of(fact)
-        if end is None:
-            self._count(run_id, recorded, "late_closes")
-        else:
-            self._add_end(run_id, recorded, f"closed_{end}", fact.closed_at)
-        self._settled(run_id, recorded)
+        end, state = end_of(fact), settles_as(fact)
+        busy = 0 if end is None else self._busy(run_id, fact, fact.closed_at)
+        columns = ["late_closes" if end is None else f"closed_{end}", *([] if state is None else [f"settled_{state}"])]
+        places = [self._place[column] for column in columns]
+        row = self._row(run_id, recorded)
+        row[_BUSY] += busy
+        for place in places:
+            row[place] += 1
 
-    def _add_end(self, run_id: str, recorded: Recorded, end: str | None, ended_at: Any) -> None:
-        key = self._key(run_id, recorded)
-        start = self._known.start(run_id, recorded.fact.fence)  # type: ignore[attr-defined]
-        if start is not None:
-            self._sums.add(key, "busy_us", max(0, microseconds(ended_at) - microseconds(start.at)))
-        self._sums.add(key, str(end))
+    def _busy(self, run_id: str, fact: Any, ended_at: datetime) -> int:
+        """How long the attempt lasted that ends with a fact, in microseconds."""
+        start = self._known.start(run_id, fact.fence)
+        return 0 if start is None else max(0, microseconds(ended_at) - start.at)
 
     def _settled(self, run_id: str, recorded: Recorded) -> None:
         state = settles_as(recorded.fact)
         if state is not None:
-            self._count(run_id, recorded, f"settled_{state}")
+            place = self._place[f"settled_{state}"]
+            self._row(run_id, recorded)[place] += 1
 
     def changes(self) -> Write:
         """What was counted since it was last asked for."""

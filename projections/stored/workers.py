@@ -38,6 +38,7 @@ NAME = "workers"
 VERSION = 1
 STATES = ("active", "draining", "quarantined", "left", "gone")
 COUNTED = ("leases", "attempts", "succeeded", "failed", "given_back", "lost", "revoked", "busy_us")
+_LEASES, _ATTEMPTS, _BUSY = (COUNTED.index(column) for column in ("leases", "attempts", "busy_us"))
 _STANDING = (
     "state", "labels", "slots", "quarantine_reason", "quarantine_since", "quarantine_until", "changed_at", "position",
 )  # fmt: skip
@@ -71,15 +72,15 @@ class WorkersFold:
         self._workers: Remembered[Worker] = Remembered(known, UNREGISTERED, evolve)
         self._standings: dict[tuple[str, str], tuple[Any, ...]] = {}
         self._sums = Sums("workers", ("tenant", "worker_id"), COUNTED)
+        self._rows, self._cards = self._sums.rows, known.cards
         self.handlers: Mapping[type[Fact], Handler] = {
             **dict.fromkeys(WorkerFact.__args__, self._stands),
-            FenceBumped: lambda run_id, recorded: self._lease(run_id, recorded, 1),
-            LeaseReserved: lambda run_id, recorded: self._lease(run_id, recorded, 1),
+            **dict.fromkeys((FenceBumped, LeaseReserved), self._counter(_LEASES, 1)),
             **dict.fromkeys(
                 (ReservationCancelled, ReservationLapsed, LeaseExpired, LeaseReleased, LeaseRevoked),
-                lambda run_id, recorded: self._lease(run_id, recorded, -1),
+                self._counter(_LEASES, -1),
             ),
-            AttemptStarted: self._started,
+            AttemptStarted: self._counter(_ATTEMPTS, 1),
             AttemptEnded: self._ended,
             RunClosed: self._ended,
         }
@@ -100,13 +101,17 @@ class WorkersFold:
             recorded.position,
         )
 
-    def _lease(self, run_id: str, recorded: Recorded, count: int) -> None:
-        worker = recorded.fact.worker  # type: ignore[attr-defined]
-        if worker is not None:
-            self._sums.add((self._known.card(run_id).tenant, worker), "leases", count)
+    def _counter(self, place: int, count: int) -> Handler:
+        """Adds to a column of the worker that a fact names, if it names one."""
+        rows, cards, card_of = self._rows, self._cards, self._known.card
 
-    def _started(self, run_id: str, recorded: Recorded) -> None:
-        self._sums.add((self._known.card(run_id).tenant, recorded.fact.worker), "attempts")  # type: ignore[attr-defined]
+        def add(run_id: str, recorded: Recorded) -> None:
+            worker = recorded.fact.worker  # type: ignore[attr-defined]
+            if worker is not None:
+                card = cards.get(run_id) or card_of(run_id)
+                rows[card.tenant, worker][place] += count
+
+        return add
 
     def _ended(self, run_id: str, recorded: Recorded) -> None:
         fact: Any = recorded.fact
@@ -114,10 +119,11 @@ class WorkersFold:
         start = self._known.start(run_id, fact.fence)
         if end is None or start is None:
             return
-        key = (self._known.card(run_id).tenant, start.worker)
         ended_at = fact.closed_at if isinstance(fact, RunClosed) else fact.ended_at
-        self._sums.add(key, "busy_us", max(0, microseconds(ended_at) - microseconds(start.at)))
-        self._sums.add(key, end)
+        busy, place = max(0, microseconds(ended_at) - start.at), self._sums.place[end]
+        row = self._rows[self._known.card(run_id).tenant, start.worker]
+        row[_BUSY] += busy
+        row[place] += 1
 
     def changes(self) -> Write:
         """What changed since it was last asked for."""

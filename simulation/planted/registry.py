@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from simulation.ground_books import BUDGET, NEEDED, OWNED, UNKNOWN
+from simulation.ground_laws import L7, TURNS
 from simulation.laws import (
     COUNTERS,
     DUE,
@@ -30,7 +32,7 @@ from simulation.laws import (
     ORDER,
     LawBroken,
 )
-from simulation.planted import decisions, machinery
+from simulation.planted import decisions, grounds, machinery
 from simulation.seeded import SeedFailed, play
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -91,6 +93,17 @@ PLANTED: tuple[Fault, ...] = (
     Fault(machinery.skip_at_a_batch_end, (ORDER,)),
     Fault(machinery.charge_the_downtime, (L6,)),
     Fault(machinery.keep_a_reminder, (L12,)),
+    Fault(grounds.take_unknown_for_lost, (UNKNOWN,)),
+    Fault(grounds.go_by_the_name, (UNKNOWN,)),
+    Fault(grounds.lose_it_twice, (L7, L9)),
+    Fault(grounds.settle_before_the_fact, (L4, ONE_APPEND)),
+    Fault(grounds.forget_an_assertion, (NEEDED,)),
+    Fault(grounds.fail_a_turn_twice, (TURNS, L9)),
+    Fault(grounds.charge_the_blind, (BUDGET,)),
+    Fault(grounds.keep_an_old_checkpoint, (L9,)),
+    Fault(grounds.count_a_batch_twice, (L9,)),
+    Fault(grounds.let_go_before_the_end, (OWNED,)),
+    Fault(grounds.miss_whoever_came_later, (UNKNOWN,)),
 )
 
 

@@ -72,7 +72,7 @@ def test_numbers_are_printed_for_people_and_for_programs(place: Path) -> None:
 
     assert FACTS == found["facts"]
     assert {"run.submitted.v1", "queue.configured.v1"} < set(found["topics"])
-    assert {"run", "lease", "effects", "worker", "queue", "presence"} == set(found["stream_kinds"])
+    assert {"run", "lease", "effects", "workspace", "worker", "queue", "presence"} == set(found["stream_kinds"])
     assert [] == [word for word in ("run.submitted.v1", "open runs", "epoch", JOURNAL_NAME) if word not in shown]
 
 

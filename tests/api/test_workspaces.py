@@ -67,33 +67,6 @@ async def test_the_life_of_a_workspace_as_the_contract_has_it(service: Service) 
     assert f"workspace-{made['workspace_id']}@3" in settled["data"]["cites"]
 
 
-async def test_a_list_is_filtered_and_paged_and_teardown_lists_every_body_that_is_to_go(service: Service) -> None:
-    run_id, first = await standing(service, scope="c1", policy={"on_workspace_lost": "park"})
-    others = [await placed(service, run_id, provider="directory") for _ in range(3)]
-
-    page = await service.ok("GET", f"{PLACE}?limit=3")
-    rest = await service.ok("GET", f"{PLACE}?limit=3&cursor={page['next_cursor']}")
-    scoped = await service.ok("GET", f"{PLACE}?scope=c1")
-    directories = await service.ok("GET", f"{PLACE}?provider=directory&phase=placing&run_id={run_id}")
-    await service.ok("DELETE", f"{PLACE}/{first}")
-    await service.ok("DELETE", f"{PLACE}/{others[0]}")
-    teardown = await service.ok("GET", f"{PLACE}?phase=teardown")
-    everything = await service.ok("GET", f"{PLACE}?run_id={run_id}")
-    refused = await service.refused("GET", f"{PLACE}?phase=destroyed")
-    destroyed = await service.ok("GET", f"{PLACE}?phase=destroyed&run_id={run_id}")
-
-    assert [first, *others] == [each["workspace_id"] for each in [*page["items"], *rest["items"]]]
-    assert (None, [first], others) == (
-        rest["next_cursor"],
-        [each["workspace_id"] for each in scoped["items"]],
-        [each["workspace_id"] for each in directories["items"]],
-    )
-    assert [first] == [each["workspace_id"] for each in teardown["items"]]
-    assert 4 == len(everything["items"])
-    assert ("invalid", "phase") == (refused["code"], refused["field"])
-    assert [others[0]] == [each["workspace_id"] for each in destroyed["items"]]
-
-
 async def test_keys_see_the_workspaces_of_the_runs_that_they_may_see(service: Service) -> None:
     _, workspace_id = await standing(service, leader_id="ada", scope="c1")
     await watch(service)

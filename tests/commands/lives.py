@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from commands import ending, explaining, steering, workers
 from domain.handing import Park
 from tests.commands.absent import GRACE_S, connected, dropped
+from tests.commands.ground import placed, saw, see, standing
 from tests.commands.test_reservations import reserved
 from tests.commands.test_timeouts import timeout_id
 from tests.commands.world import ADMIN, World, leader, plain, text
@@ -141,6 +142,19 @@ async def given_up(world: World) -> str:
     return run_id
 
 
+async def bereft(world: World, **wish: Any) -> str:
+    run_id, _, workspace_id = await standing(world, **wish)
+    await see(world, workspace_id, saw("gone", reason="PodDeleted"))
+    return run_id
+
+
+async def never_made(world: World, **wish: Any) -> str:
+    run_id, fence = await world.held("w1", **wish)
+    workspace_id = await placed(world, run_id, fence)
+    await see(world, workspace_id, saw("ended", reason="PodFailed"))
+    return run_id
+
+
 GRANTED = ("lease.fence_bumped", "run.attempt_started")
 CASES: dict[str, tuple[Callable[[World], Awaitable[str]], Told]] = {
     "submitted": (queued, Told("queued", "submitted", ("run.submitted",), "because no worker is registered")),
@@ -152,6 +166,14 @@ CASES: dict[str, tuple[Callable[[World], Awaitable[str]], Told]] = {
     "failed, to be retried": (retried, Told("queued", "retry", ("run.closed",), "(in 10 s)")),
     "answered": (answered, Told("queued", "answered", ("run.input_provided",), "as attempt 2")),
     "resumed": (resumed, Told("queued", "resumed", ("run.resumed",), "because no worker is registered")),
+    "its ground lost, to be tried on a fresh one": (
+        lambda world: bereft(world, on_workspace_lost="retry_fresh"),
+        Told("queued", "workspace_lost", ("workspace.lost", "run.attempt_ended"), "as attempt 2"),
+    ),
+    "its ground never made, to be tried again": (
+        never_made,
+        Told("queued", "provision_failed", ("workspace.provision_faulted", "run.attempt_ended"), "(in 10 s)"),
+    ),
     "reserved": (set_aside, Told("reserved", "submitted", ("lease.reserved",), "binds its reservation")),
     "running": (held, Told("running", None, GRANTED, "worker 'w1' under fence 1 goes on; unless it renews")),
     "waiting for input": (
@@ -164,6 +186,11 @@ CASES: dict[str, tuple[Callable[[World], Awaitable[str]], Told]] = {
     "waiting to be taken over": (
         lambda world: waiting(world, "waiting_takeover"),
         Told("waiting_takeover", "asked_by_worker", ("run.parked",), "until an operator resumes it"),
+    ),
+    "waiting to be taken over because its ground is lost": (
+        lambda world: bereft(world, on_workspace_lost="park"),
+        Told("waiting_takeover", "workspace_lost", ("workspace.lost", "run.attempt_ended", "run.parked"),
+             "until an operator resumes it"),
     ),
     "paused by its worker": (
         lambda world: waiting(world, "paused"),
@@ -215,6 +242,16 @@ CASES: dict[str, tuple[Callable[[World], Awaitable[str]], Told]] = {
     "lost": (
         lambda world: closed(world, "failed", error={"code": "exit_unknown"}, retryable=False),
         Told("lost", "exit_unknown", ("run.closed", "run.settled"), "nothing: the run is lost (exit_unknown)"),
+    ),
+    "lost with its ground": (
+        lambda world: bereft(world, on_workspace_lost="settle_lost"),
+        Told("lost", "workspace_lost", ("workspace.lost", "run.attempt_ended", "run.settled"),
+             "nothing: the run is lost (workspace_lost)"),
+    ),
+    "aborted because its ground was never made": (
+        lambda world: never_made(world, attempts=1),
+        Told("aborted", "attempts_exhausted", ("workspace.provision_faulted", "run.attempt_ended", "run.settled"),
+             "never changes"),
     ),
 }  # fmt: skip
 

@@ -147,18 +147,23 @@ async def lived(seed: int, where: list[float], path: Path) -> None:
         chance = Attended(world, seed, jumps=seed % 2 == 1)
         for _ in range(STEPS):
             await chance.any_act()
-        whole, tail = started(world, None), world.journal.position
-        for place in where:
-            position = max(1, min(tail, round(place * tail)))
-            kept = kept_at(world, position)
-            write_checkpoint(path, world.journal.store, Checkpoint(position, kept.positions()), rules(), NOON)
-            opening = started(world, read_checkpoint(path, world.journal.store, rules()))
-
-            assert differs(everything(opening.desk), everything(whole.desk)) is None, (seed, position, chance.story)
-            assert opening.kept.positions() == whole.kept.positions(), (seed, position)
-            assert opening.replayed == len(kept.positions()) + tail - position
+        start_the_same(world, where, path, (seed, chance.story))
         while chance.links:
             await chance.part()
+
+
+def start_the_same(world: World, where: list[float], path: Path, told: Any) -> None:
+    """Starts from checkpoints at these places of the journal come to the state of a start that reads all of it."""
+    whole, tail = started(world, None), world.journal.position
+    for place in where:
+        position = max(1, min(tail, round(place * tail)))
+        kept = kept_at(world, position)
+        write_checkpoint(path, world.journal.store, Checkpoint(position, kept.positions()), rules(), NOON)
+        opening = started(world, read_checkpoint(path, world.journal.store, rules()))
+
+        assert differs(everything(opening.desk), everything(whole.desk)) is None, (position, told)
+        assert opening.kept.positions() == whole.kept.positions(), (position, told)
+        assert opening.replayed == len(kept.positions()) + tail - position
 
 
 @settings(max_examples=40, deadline=None)

@@ -237,6 +237,7 @@ async def test_another_body_is_refused_and_an_incarnation_never_goes_backwards(e
     assert facts == each_world.names(run_id)
 
 
+@pytest.mark.origin("C35")
 async def test_what_is_over_takes_no_second_body_and_what_is_unknown_is_refused(world: World) -> None:
     _, _, workspace_id = await standing(world)
     await see(world, workspace_id, saw("gone"))
@@ -283,7 +284,7 @@ async def test_only_those_whose_business_it_is_may_report_assert_and_destroy(wor
     assert "teardown" == ground(world, workspace_id).phase
 
 
-@pytest.mark.origin("C30", "C14", "D49")
+@pytest.mark.origin("C30", "C14", "D49", "C35")
 async def test_a_body_waits_for_capacity_without_a_deadline(world: World) -> None:
     run_id, fence = await world.held(ttl=3600, total_after_s=0, quiet_after_s=0)
     workspace_id = await placed(world, run_id, fence, provider="kubernetes")

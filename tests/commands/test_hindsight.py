@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from commands import explaining, showing
 from domain.refusal import InvalidCommand
+from journal.tool_errors import PositionBeyond
 from projections.hindsight import AsOf, InstantBeyond, RunNotYet, as_of, meant, run_at
-from projections.stored.faults import InstantBefore, PositionBeyond
+from projections.stored.faults import InstantBefore
 from tests.commands.clockwork import VirtualLoop
+from tests.commands.ground import saw, see, standing
+from tests.commands.test_ground_histories import Fate
 from tests.commands.test_replay import ACTS, Chance
 from tests.commands.world import ADMIN, World, opened, plain
 
@@ -45,6 +48,64 @@ async def lived(seed: int) -> None:
             told = plain(explaining.explain_then(world.desk, run_id, place))
             assert (shown["state"], shown["fence"]) == (told["state"], told["fence"])
             assert all(fact["position"] <= position for fact in told["because"])
+
+
+async def stood(seed: int) -> None:
+    async with opened() as world:
+        fate, seen = Fate(world, seed), list[tuple[int, str, dict[str, Any], list[Any]]]()
+        await world.worker("w1", slots=100)
+        for _ in range(STEPS):
+            await fate.act()
+            for run_id in fate.runs:
+                why = plain(explaining.explain(world.desk, ADMIN, run_id))
+                seen.append((world.journal.position, run_id, live(world, run_id), why["workspaces"]))
+        for position, run_id, shown, grounds in seen:
+            assert shown == then(world, run_id, position), (seed, position, fate.story)
+            place = as_of(world.journal.store, str(position), world.clock().wall)
+            told = plain(explaining.explain_then(world.desk, run_id, place))["workspaces"]
+            assert [_decided(one) for one in grounds] == [_decided(one) for one in told], (seed, position, fate.story)
+
+
+def _decided(ground: dict[str, Any]) -> dict[str, Any]:
+    """A workspace in an explanation without what only the present has."""
+    return {name: value for name, value in ground.items() if name not in ("next", "unknown_age_s")}
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(min_value=0, max_value=2**32))
+def test_what_a_run_stood_on_at_a_position_is_shown_as_it_was_then(seed: int) -> None:
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(stood(seed))
+    finally:
+        loop.close()
+
+
+async def test_the_past_says_what_was_lost_or_unseen_then_and_what_came_next(world: World) -> None:
+    run_id, _, workspace_id = await standing(world)
+    at = world.journal.position
+    world.go(5)
+    await see(world, workspace_id, saw("watch_dropped"))
+    unseen = world.journal.position
+    world.go(5)
+    await see(world, workspace_id, saw("gone", reason="NodeLost"))
+
+    def why(position: int) -> Any:
+        place = as_of(world.journal.store, str(position), world.clock().wall)
+        return plain(explaining.explain_then(world.desk, run_id, place))
+
+    def topics(position: int) -> list[str]:
+        return [fact["topic"] for fact in why(position)["because"]]
+
+    (there,), (blind,), (lost,) = (why(place)["workspaces"] for place in (at, unseen, world.journal.position))
+    assert ("running", None, None) == (there["phase"], there["unknown_since"], there["unknown_age_s"])
+    assert f"then came workspace.continuity_unknown.v1, at position {unseen}" in there["next"]
+    assert ("running", 0.0) == (blind["phase"], blind["unknown_age_s"])
+    assert "then came workspace.lost.v1" in blind["next"]
+    assert ("lost", "NodeLost") == (lost["phase"], lost["lost"]["reason"])
+    assert "nothing has happened to it since." == lost["next"]
+    assert "workspace.continuity_unknown.v1" in topics(unseen)
+    assert "workspace.lost.v1" in topics(world.journal.position)
 
 
 @settings(max_examples=15, deadline=None)

@@ -32,6 +32,25 @@ async def test_the_end_of_a_session_is_its_ttl_however_late_it_is_looked_at(worl
     assert at.after(15).wall == known(world).zero_since
 
 
+async def test_an_absence_begins_at_the_last_drop_though_the_end_of_a_session_is_found_out_after_it(
+    world: World,
+) -> None:
+    """The stream outlived the session; only then is the session's end looked at."""
+    run_id = await world.submit(leader_id="ada")
+    async with connected(world):
+        await session(world, ttl_s=15)
+        at = world.clock()
+        world.go(20)
+    world.go(1)
+    await world.keep()
+
+    assert at.after(20).wall == known(world).zero_since
+    await world.later(GRACE_S - 1.5)
+    assert "queued" == world.state(run_id)
+    await world.later(0.5)
+    assert "cancelled" == world.state(run_id)
+
+
 async def test_a_session_that_is_heard_after_its_end_is_a_return(world: World) -> None:
     await world.submit(leader_id="ada")
     await session(world, ttl_s=15)

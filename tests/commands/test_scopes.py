@@ -65,6 +65,21 @@ async def test_whoever_was_attached_to_after_the_list_was_asked_for_is_not_absen
     assert (0, "running", 1, "lost") == (late["absent"], alive, now["absent"], world.state(run_id))
 
 
+async def test_a_list_that_comes_late_or_twice_misses_nobody_who_was_attached_to_after_it(each_world: World) -> None:
+    watch = await observer(each_world)
+    gone_run, _, _ = await standing(each_world, **IN)
+    known = each_world.journal.position
+    first = await report(each_world, watch, synced=True, as_of=known - 1)
+    run_id, _, _ = await standing(each_world, **IN)
+    each_world.go(30)
+
+    late = await report(each_world, watch, synced=True, as_of=known)
+    in_parts = await report(each_world, watch, synced=True, as_of=known, part=Part(sync_id="s", index=0, last=True))
+
+    assert [0, 1, 0] == [answer["absent"] for answer in (first, late, in_parts)]
+    assert ("lost", "running") == (each_world.state(gone_run), each_world.state(run_id))
+
+
 async def test_bodies_that_are_not_attached_to_yet_are_never_absent(world: World) -> None:
     watch = await observer(world)
     run_id, fence = await world.held()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from commands import turns
+from commands import turns, workspaces
 from commands.turns import Named
 from domain.claiming import LimitReached
 from domain.lease import FenceLost
@@ -147,7 +147,7 @@ async def test_an_undelivered_turn_fails_at_the_end_of_its_window_with_what_was_
     assert 0 == len(world.desk.live.admissions)
 
 
-@pytest.mark.origin("C24")
+@pytest.mark.origin("C24", "C35")
 async def test_a_delivered_turn_waits_without_a_deadline(world: World) -> None:
     run_id, fence, workspace_id = await standing(world, ttl=3600, quiet_after_s=0, total_after_s=0)
     turn = await delivered(world, run_id, fence, workspace_id)
@@ -265,3 +265,15 @@ def test_of_the_turns_that_a_holder_ended_itself_as_many_are_remembered_as_the_b
     assert evidence.turn_told("run", 1)
     evidence.forget_turns("run")
     assert 0 == evidence.sizes()["turns"]
+
+
+async def test_a_turn_whose_workspace_is_over_cannot_go_on_under_a_mark_that_has_passed(each_world: World) -> None:
+    run_id, fence, workspace_id = await standing(each_world)
+    turn = await admitted(each_world, run_id, fence, workspace_id)
+    await see(each_world, workspace_id, saw("harness_restarted", incarnation=1, reason="Error"))
+    await workspaces.release_workspace(each_world.desk, ADMIN, workspace_id)
+    await see(each_world, workspace_id, saw("gone"))
+
+    ended = (await turns.move(each_world.desk, ADMIN, named(run_id, fence, turn), "busy")).answer
+
+    assert "cut" == plain(ended)["state"]

@@ -203,6 +203,29 @@ async def test_an_expired_lease_wakes_a_claim(world: World) -> None:
     assert (run_id, 2) == (granted["run_id"], granted["fence"])
 
 
+@pytest.mark.origin("H3", "K3")
+async def test_a_worker_that_let_a_lease_expire_is_granted_nothing_before_it_asks_anew(world: World) -> None:
+    await world.worker("frozen", slots=2)
+    run_id, _ = await world.held("frozen", ttl=5)
+    claim = await waiting(world, "frozen", wait_s=60)
+    await world.later(5)
+
+    assert [] == await claim
+    assert ("queued", 1) == (world.state(run_id), (await world.show(run_id))["failed_attempts"])
+    assert [run_id] == [granted["run_id"] for granted in await world.claim("frozen")]
+
+
+async def test_a_worker_that_is_only_frozen_is_given_up_though_its_connection_is_open(world: World) -> None:
+    await world.worker("frozen", slots=2)
+    await world.held("frozen", ttl=5)
+    claim = await waiting(world, "frozen", wait_s=60)
+    await world.later(5)
+    await claim
+    await world.later(world.desk.timers.worker_gone_s)
+
+    assert "WorkerGone" in world.names()
+
+
 async def test_an_answer_wakes_a_claim(world: World) -> None:
     run_id, fence = await world.held("w1")
     await ending.park(world.desk, ADMIN, run_id, fence, Park(kind="waiting_input"))

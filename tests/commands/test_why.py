@@ -91,8 +91,8 @@ def called(name: str) -> Iterator[dict[str, str]]:
         constants = {
             target.id: node.value.value
             for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
             if isinstance(target, ast.Name)
         }
         for node in ast.walk(tree):
@@ -111,6 +111,7 @@ def _value(node: ast.expr, constants: dict[str, Any]) -> str:
 def test_every_reason_that_a_run_can_be_queued_for_has_a_case() -> None:
     ends = {word for call in called("Ending") for word in get_args(EndOutcome) if f"'{word}'" in call["outcome"]}
     ends |= {call["outcome"] for call in called("Ending")} & set(get_args(EndOutcome))
+    ends |= {call["outcome"] for call in called("Failed")} & set(get_args(EndOutcome))
     plain_words = {call["reason"] for call in called("Queued")} - {"<fact.outcome>", "<reason>"}
     continued = {"answered", "resumed"}
 

@@ -1,23 +1,29 @@
 """The zombie matrix: every write that a fence guards, by a worker whose right to it has ended, and what it is told.
 
-Worker ``w1`` was granted the run under fence 1, began the effect ``mail`` and saved a partial. Then something happened
+Worker ``w1`` was granted the run under fence 1, began the effect ``mail``, saved a partial, attached to a workspace and
+delivered turn 1 to it, while turn 2 is admitted and not delivered. Then something happened
 (a row), and w1, which may have been stopped, partitioned or slow, writes as if nothing had (a column). `MATRIX` says
 what is right; the suite compares each cell with the real service, and the table in docs/testing.md is made from it.
 """
 
 from collections.abc import Awaitable, Callable
 
-from commands import effects, ending, holding, steering, workers
+from commands import effects, ending, holding, steering, turns, workers, workspaces
+from commands.turns import Named
 from domain.handing import Park
+from domain.placing import Attach
 from domain.refusal import Refusal
 from domain.values import NULL, to_json
+from domain.workspace_facts import WorkspacePlaced
 from journal.commit import Done
 from tests.commands.absent import dropped
+from tests.commands.ground import saw, see
 from tests.commands.world import ADMIN, World, worker_key
 
 W1 = worker_key("w1")
 """Who writes: a principal that may be w1 and nobody else."""
 TTL_S, HOLD_S = 60.0, 600.0
+GROUND = workspaces.Wish(provider="external", scope=None, spec=NULL)
 
 Situation = Callable[[World], Awaitable[str]]
 Write = Callable[[World, str], Awaitable[object]]
@@ -28,7 +34,17 @@ async def _held(world: World, **wish: object) -> str:
     assert 1 == fence
     await effects.claim_effect(world.desk, W1, run_id, 1, ("mail", NULL))
     await world.partial(run_id, 1, "half", W1)
+    await workspaces.place(world.desk, W1, run_id, 1, GROUND)
+    await workspaces.attach(world.desk, W1, ground_of(world, run_id), Attach(identity="body"))
+    for _ in range(2):
+        await turns.admit(world.desk, W1, run_id, 1, ground_of(world, run_id))
+    await turns.deliver(world.desk, W1, Named(run_id=run_id, fence=1, turn=1), 0)
     return run_id
+
+
+def ground_of(world: World, run_id: str) -> str:
+    """The workspace that w1 placed."""
+    return next(fact.workspace_id for fact in world.facts(run_id) if isinstance(fact, WorkspacePlaced))
 
 
 async def nothing_recorded_yet(world: World) -> str:
@@ -147,11 +163,34 @@ async def aborted(world: World) -> str:
     return run_id
 
 
+async def workspace_lost(world: World) -> str:
+    """The body that it stood on is gone, and the run is lost with it."""
+    run_id = await _held(world)
+    await see(world, ground_of(world, run_id), saw("gone"))
+    return run_id
+
+
+async def tried_afresh(world: World) -> str:
+    """The body that it stood on is gone, and the run waits for a fresh one."""
+    run_id = await _held(world, on_workspace_lost="retry_fresh")
+    await see(world, ground_of(world, run_id), saw("gone"))
+    return run_id
+
+
+async def paused_by_an_absent_leader(world: World) -> str:
+    """The leader is gone, and its runs wait for it to come back."""
+    run_id = await _held(world, leader_id="lena", on_leader_gone="park")
+    await dropped(world, "lena")
+    await _kept_until(world, run_id, world.desk.timers.leader_grace_s)
+    return run_id
+
+
 SITUATIONS: dict[str, Situation] = {
     each.__name__: each
     for each in (
         nothing_recorded_yet, stopped_past_its_ttl, detached, reserved_by_another, taken_over, slice_ended,
-        slice_unanswered, parked, handed_back, cancel_asked, cancelled, leader_gone, verdict_pending, closed, aborted,
+        slice_unanswered, parked, handed_back, cancel_asked, cancelled, leader_gone,
+        paused_by_an_absent_leader, workspace_lost, tried_afresh, verdict_pending, closed, aborted,
     )
 }  # fmt: skip
 
@@ -167,6 +206,14 @@ WRITES: dict[str, Write] = {
     "park": lambda world, run: ending.park(world.desk, W1, run, 1, Park(kind="waiting_input")),
     "hand back": lambda world, run: ending.hand_back(world.desk, W1, run, 1),
     "close": lambda world, run: world.close(run, 1, result="late", caller=W1),
+    "place": lambda world, run: workspaces.place(world.desk, W1, run, 1, GROUND),
+    "admit turn": lambda world, run: turns.admit(world.desk, W1, run, 1, None),
+    "deliver turn": lambda world, run: turns.deliver(world.desk, W1, Named(run_id=run, fence=1, turn=2), 0),
+    "complete turn": lambda world, run: turns.complete(world.desk, W1, Named(run_id=run, fence=1, turn=1)),
+    "attach": lambda world, run: workspaces.attach(
+        world.desk, W1, ground_of(world, run), Attach(identity="body", incarnation=1)
+    ),
+    "release": lambda world, run: workspaces.release_workspace(world.desk, W1, ground_of(world, run)),
     "report stop": lambda world, run: ending.stop_report(world.desk, W1, run, 1, "saved"),
 }
 
@@ -178,27 +225,34 @@ BY_THE_HOLDER = {
 """What differs from plain acceptance while the lease is held."""
 
 
+ABOUT_A_BODY = {"attach": "accepted", "release": "accepted"}
+"""A fence proves nothing about a body: whoever placed it tells of it, and lets it go until another holds the run."""
+
+
 def _row(usual: str, **cells: str) -> dict[str, str]:
     return dict.fromkeys(WRITES, usual) | {name.replace("_", " "): cell for name, cell in cells.items()}
 
 
 def _lost(reason: str, **cells: str) -> dict[str, str]:
-    return _row(f"fence_lost: {reason}", **{"renew": f"lost: {reason}", **cells})
+    return _row(f"fence_lost: {reason}", **{"renew": f"lost: {reason}", **ABOUT_A_BODY, **cells})
 
 
 MATRIX: dict[str, dict[str, str]] = {
     "nothing_recorded_yet": _row("accepted", renew="lost: lease_expired") | BY_THE_HOLDER,
     "stopped_past_its_ttl": _lost("lease_expired", close="accepted") | BY_THE_LATE_HOLDER,
     "detached": _lost("detached", close="accepted") | BY_THE_LATE_HOLDER,
-    "reserved_by_another": _lost("lease_expired"),
-    "taken_over": _lost("lease_expired"),
-    "slice_ended": _row("accepted", renew="slice_ended") | BY_THE_HOLDER,
+    "reserved_by_another": _lost("lease_expired", release="not_allowed"),
+    "taken_over": _lost("lease_expired", release="not_allowed"),
+    "slice_ended": _row("accepted", renew="slice_ended", deliver_turn="turn_over") | BY_THE_HOLDER,
     "slice_unanswered": _lost("lease_expired", close="accepted") | BY_THE_LATE_HOLDER,
     "parked": _lost("parked"),
     "handed_back": _lost("handed_back"),
     "cancel_asked": _row("accepted", renew="renewed") | BY_THE_HOLDER,
-    "cancelled": _lost("cancelled", report_stop="accepted"),
+    "cancelled": _lost("cancelled", report_stop="accepted", attach="wrong_phase"),
     "leader_gone": _lost("leader_gone", report_stop="accepted"),
+    "paused_by_an_absent_leader": _lost("leader_gone", report_stop="accepted"),
+    "workspace_lost": _lost("workspace_lost", report_stop="accepted", attach="workspace_over"),
+    "tried_afresh": _lost("workspace_lost", report_stop="accepted", attach="workspace_over"),
     "verdict_pending": _lost("closed"),
     "closed": _lost("closed"),
     "aborted": _lost("lease_expired"),

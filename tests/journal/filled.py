@@ -17,7 +17,8 @@ from journal.store import SQLiteStore
 from tests.journal.accounts import minting
 from tests.journal.releases import FIXTURES, fill
 
-FACTS = 97
+FACTS = 115
+RELEASED_FACTS = 97
 RELEASE = "0.1.0"
 
 

@@ -46,9 +46,17 @@ def test_registers_that_a_fact_contradicts_are_named_by_the_fact(statement: str,
 @pytest.mark.parametrize(
     ("statement", "position", "problem"),
     [
-        ("UPDATE commands SET first = 98, last = 98 WHERE command_id = 'command-3'", 98, "is of facts 98 to 98"),
+        (
+            f"UPDATE commands SET first = {FACTS + 1}, last = {FACTS + 1} WHERE command_id = 'command-3'",
+            FACTS + 1,
+            f"is of facts {FACTS + 1} to {FACTS + 1}",
+        ),
         ("UPDATE commands SET first = 2 WHERE command_id = 'command-2'", 2, "is of a fact of another command"),
-        ("UPDATE commands SET last = 98 WHERE command_id = 'command-2'", 8, "is of facts 8 to 98"),
+        (
+            f"UPDATE commands SET last = {FACTS + 1} WHERE command_id = 'command-2'",
+            8,
+            f"is of facts 8 to {FACTS + 1}",
+        ),
         ("UPDATE commands SET first = 0 WHERE command_id = 'command-1'", 0, "is of facts 0 to 7"),
         ("UPDATE commands SET command_id = 'other' WHERE command_id = 'command-1'", 1, "of another command"),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from domain import claiming, closing, effects, handing, settling, steering
+from domain import claiming, closing, effects, handing, observing, placing, releasing, settling, steering, turns
 from domain.decider import Draft
 from domain.lease import FenceBumped, Held, LeaseBound, LeaseMark, Reserved
 from domain.refusal import Refusal
@@ -18,6 +18,8 @@ from domain.run_facts import Work
 from domain.standing import Presented, Remains, RunDraft, Standing, effects_stream, lease_stream
 from domain.submission import Policy, Submit
 from domain.values import Fact, Moment, to_json
+from domain.workspace import Workspace, workspace_stream
+from domain.workspace_facts import LastSeen
 from journal.mapper import Meta, Recorded
 from journal.topics import FOLDS, prefix_of, topic_of
 
@@ -142,6 +144,45 @@ def begin_effect(standing: Standing, now: Moment) -> Draft:
     return draft
 
 
+def ground_of(run_id: str) -> str:
+    """The id of the workspace that the acts give a run."""
+    return f"ground-of-{run_id}"
+
+
+def place(standing: Standing, now: Moment) -> Draft:
+    """The holder wants something to stand on."""
+    wish = placing.Place(workspace_id=ground_of(standing.run_id), provider="kubernetes", scope="c1", spec=to_json({}))
+    draft = standing.draft()
+    return draft if standing.workspaces else placing.place(standing, _holder(standing), wish, now)
+
+
+def attach(standing: Standing, now: Moment) -> Draft:
+    """The run stands on a body from now on."""
+    body = placing.Attach(identity="pod:1", incarnation=0, details={})
+    return placing.attach(standing, ground_of(standing.run_id), body, now)
+
+
+def see(kind: Any, **what: Any) -> Act:
+    """Something is seen of the body."""
+    seen = (observing.Observation(kind=kind, **what),)
+
+    def decide(standing: Standing, now: Moment) -> Draft:
+        return observing.observe(standing, ground_of(standing.run_id), seen, LastSeen(), (PARTIAL, now))
+
+    return decide
+
+
+def let_go(standing: Standing, now: Moment) -> Draft:
+    """Nobody needs the body any more."""
+    return placing.release(standing, ground_of(standing.run_id), releasing.Release(by="ada", cause="asked_for"), now)
+
+
+def take_turn(standing: Standing, now: Moment) -> Draft:
+    """A turn is admitted."""
+    known = bool(standing.workspaces)
+    return turns.admit(standing, _holder(standing), ground_of(standing.run_id) if known else None, now)
+
+
 def _token(standing: Standing) -> str:
     return standing.lease.token if isinstance(standing.lease, Reserved) else "none"
 
@@ -177,6 +218,14 @@ ACTS: dict[str, Act] = {
     "judge": judge("succeeded"),
     "report the stop": report_stop,
     "begin an effect": begin_effect,
+    "place": place,
+    "attach": attach,
+    "lose the ground": see("gone", reason="PodDeleted"),
+    "restart the harness": see("harness_restarted", reason="OOMKilled"),
+    "lose sight": see("watch_dropped"),
+    "see again": see("synced"),
+    "let the ground go": let_go,
+    "take a turn": take_turn,
 }
 
 
@@ -223,16 +272,18 @@ class Story:
         self.now = NOON
         self.facts: list[Recorded] = []
         self.marks = Marks()
+        ground = workspace_stream(ground_of(run_id))
         self._states = {
             name: FOLDS[prefix_of(name)].initial
-            for name in (f"run-{run_id}", lease_stream(run_id), effects_stream(run_id))
+            for name in (f"run-{run_id}", lease_stream(run_id), effects_stream(run_id), ground)
         }
 
     @property
     def standing(self) -> Standing:
         """How the run stands."""
-        run, lease, ledger = self._states.values()
-        return Standing(run_id=self.run_id, run=run, lease=lease, effects=ledger, mark=self.marks.get(self.run_id))
+        run, lease, ledger, ground = self._states.values()
+        mark, workspaces = self.marks.get(self.run_id), (ground,) if isinstance(ground, Workspace) else ()
+        return Standing(run_id=self.run_id, run=run, lease=lease, effects=ledger, mark=mark, workspaces=workspaces)
 
     def then(self, act: Act | str, *, at: float | None = None) -> "Story":
         """The story with one more act, at that many seconds after noon.

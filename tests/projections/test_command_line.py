@@ -80,12 +80,26 @@ def test_a_model_of_the_past_is_a_file_of_its_own_whose_path_is_printed(jackline
 
 
 @pytest.mark.system
+@pytest.mark.parametrize("name", ["journal.sqlite3", "notes.txt"])
+def test_a_model_of_the_past_never_takes_the_place_of_a_file(jackline_script: Path, data_dir: Path, name: str) -> None:
+    target = data_dir / name
+    if not target.exists():
+        target.write_text("precious")
+    before = target.read_bytes()
+
+    code, _, error = said(jackline_script, data_dir, "rebuild", "--at", "5", "--out", str(target))
+
+    assert (1, before) == (code, target.read_bytes())
+    assert "target_exists" in error
+
+
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("words", "line"),
     [
         (("rebuild", "walks"), "projection_unknown: there is no projection 'walks'"),
         (("verify", "walks"), "projection_unknown: there is no projection 'walks'"),
-        (("rebuild", "--at", "1000000"), "position_beyond: the journal ends at position"),
+        (("rebuild", "--at", "1000000"), "position_beyond: position 1000000 is beyond the journal"),
         (("rebuild", "--at", "2000-01-01T00:00:00Z"), "instant_before: the journal had no fact at 2000-01-01"),
         (("rebuild", "--at", "noon"), "'noon' is neither a position nor an instant"),
         (("rebuild", "--at", "2000-01-01T00:00:00"), "is neither a position nor an instant"),

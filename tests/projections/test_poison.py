@@ -101,7 +101,7 @@ async def test_a_fold_that_fails_everywhere_stops_alone_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("projections.stored.projection.ASIDE_MAX", 3)
-    poison(monkeypatch, UsageFold, "_count", lambda *_: True)
+    poison(monkeypatch, UsageFold, "_row", lambda *_: True)
     async with opened(tmp_path) as world, followed(world, tmp_path) as runner:
         await lives(world, 6)
         await runner.models["runs"].wait_for(world.journal.position, BOUND_S)
@@ -120,7 +120,7 @@ async def test_as_many_subjects_as_may_be_are_put_aside_and_one_more_stops_the_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("projections.stored.projection.ASIDE_MAX", 3)
-    poison(monkeypatch, UsageFold, "_count", lambda *_: True)
+    poison(monkeypatch, UsageFold, "_row", lambda *_: True)
     async with opened(tmp_path) as world:
         await lives(world, 3)
         rebuild(tmp_path)

@@ -18,6 +18,8 @@ from domain.refusal import InvalidCommand
 from domain.run import Queued, Run, Settled
 from domain.run_facts import AttemptStarted, RunFact, RunSubmitted
 from domain.worker import WorkerDrained, WorkerGone, WorkerQuarantined, WorkerRegistered, worker_stream
+from domain.workspace import Workspace
+from domain.workspace_facts import WorkspaceFact
 from journal.commit import Context, Decision, Entry
 from projections.stored import effects, leaders, queues, timeline, usage, workers
 from projections.stored.cursors import LIMIT_MAX
@@ -26,6 +28,7 @@ from tests.projections.acts import NOON, TENANT
 from tests.projections.test_following import RUNS, STEPS, Steps, lives, tell
 from tests.projections.world import World, opened, refolded
 
+STANDS = "run_id, phase, identity, incarnation, reason, unknown_cause, teardown"
 Page = Callable[[int, str | None], dict[str, Any]]
 
 
@@ -51,11 +54,27 @@ def test_every_model_says_what_the_streams_say(steps: Steps) -> None:
     asyncio.run(body())
 
 
+def _stands(workspace: Workspace) -> tuple[Any, ...]:
+    """What the model must say of a workspace."""
+    return (
+        workspace.placed.run_id,
+        workspace.phase,
+        workspace.identity,
+        workspace.incarnation,
+        workspace.reason,
+        workspace.unknown_cause,
+        int(workspace.awaits_teardown),
+    )
+
+
 def _hold_to_streams(world: World, made: sqlite3.Connection) -> None:
     standings = [world.standing(run_id) for run_id in RUNS]
     known = [one for one in standings if isinstance(one.run, Run)]
     waiting = {one.run_id: int(isinstance(one.lease, Reserved)) for one in known if isinstance(one.known.phase, Queued)}
     assert waiting == dict(rows(made, "SELECT run_id, reserved FROM queues_waiting"))
+    grounds = {each.workspace_id: each for one in known for each in one.workspaces}
+    told = {row[0]: row[1:] for row in rows(made, f"SELECT workspace_id, {STANDS} FROM workspaces")}
+    assert {name: _stands(each) for name, each in grounds.items()} == told
     held = [one for one in known if not isinstance(one.lease, Vacant)]
     assert len(held) == sum(row[0] for row in rows(made, "SELECT leases FROM queues"))
     by_worker = Counter(one.lease.worker for one in held if not isinstance(one.lease, Vacant))
@@ -96,7 +115,7 @@ def test_the_last_state_of_a_timeline_is_the_state_of_the_run(steps: Steps) -> N
 
 
 def test_a_fact_about_a_run_is_on_its_timeline_unless_it_comes_with_one_that_says_more() -> None:
-    about_runs = {*RunFact.__args__, *LeaseFact.__args__, *EffectFact.__args__}
+    about_runs = {*RunFact.__args__, *LeaseFact.__args__, *EffectFact.__args__, *WorkspaceFact.__args__}
 
     assert {FenceBumped, LeaseBound, LeaseReleased} == about_runs - set(timeline.SAYS)
     assert set(timeline.SAYS) <= about_runs

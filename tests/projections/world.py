@@ -10,6 +10,7 @@ from domain.decider import Draft
 from domain.refusal import Refusal
 from domain.standing import Standing, effects_stream, lease_stream
 from domain.values import Moment
+from domain.workspace import Workspace, workspace_stream
 from journal.commit import Context, Decision, Entry, Journal
 from journal.opening import open_journal
 from projections.comparing import first_difference
@@ -19,7 +20,7 @@ from projections.runner import Runner
 from projections.stored.catalogue import NAMES, PROJECTIONS
 from projections.stored.database import create_tables, scratch
 from projections.stored.projection import Projection
-from tests.projections.acts import ACTS, NOON, TENANT, Act, Marks
+from tests.projections.acts import ACTS, NOON, TENANT, Act, Marks, ground_of
 
 BOUND_S = 20.0
 """How long a follower may take before a test fails; it takes milliseconds."""
@@ -45,12 +46,14 @@ class World:
     def standing(self, run_id: str) -> Standing:
         """How a run stands, by the journal."""
         load = self.journal.streams.load
+        ground = load(workspace_stream(ground_of(run_id)))
         return Standing(
             run_id=run_id,
             run=load(f"run-{run_id}"),
             lease=load(lease_stream(run_id)),
             effects=load(effects_stream(run_id)),
             mark=self.marks.get(run_id),
+            workspaces=(ground,) if isinstance(ground, Workspace) else (),
         )
 
     async def act(self, run_id: str, act: Act | str, after_s: float = 0.0) -> bool:
@@ -63,7 +66,7 @@ class World:
             standing = self.standing(run_id)
             drafts.append(chosen(standing, now))
             entries = [Entry(stream, fact, run_id) for stream, fact in drafts[-1].entries]
-            return Decision(entries, standing.versions, None)
+            return Decision(entries, getattr(drafts[-1], "versions", standing.versions), None)
 
         try:
             await self.journal.execute(

@@ -6,20 +6,24 @@ from simulation.__main__ import main
 from simulation.exhaustive import WORLDS, Breach, Explorer, explore_all, kind_of
 from simulation.laws import L8, L12
 from simulation.planted import decisions as faults
+from simulation.planted import grounds as ground_faults
 from simulation.planted.registry import Plant
 from simulation.small import Bounds, start
 from simulation.small_steps import steps
 
 DEPTH = 4
 """Steps that the suite walks; `python -m simulation --exhaustive 120` walks on."""
+ON_GROUND = 5
+"""As much in worlds with workspaces, where the first three are a claim, a place and an attachment."""
 ALONE = Bounds(workers=1, runs=1, effects=0, fences=1, max_attempts=1, reserving=False)
 
 
 @pytest.mark.parametrize("bounds", WORLDS, ids=str)
 def test_no_interleaving_of_a_small_world_breaks_a_law(bounds: Bounds) -> None:
-    explored = Explorer(bounds).explore(DEPTH)
+    depth = ON_GROUND if bounds.grounds else DEPTH
+    explored = Explorer(bounds).explore(depth)
 
-    assert DEPTH == explored.depth
+    assert depth == explored.depth
     assert explored.transitions > explored.states > 500
 
 
@@ -60,6 +64,18 @@ def test_a_planted_fault_is_found_by_the_shortest_story(
 
     story = str(breach.value).partition("\n\n")[0].splitlines()
     assert 1 <= len(story) <= depth
+
+
+@pytest.mark.parametrize("fault", [ground_faults.take_unknown_for_lost, ground_faults.go_by_the_name])
+def test_a_planted_fault_about_ground_is_found_by_the_shortest_story(
+    fault: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+
+    with pytest.raises(Breach, match="unknown is never a loss") as breach:
+        Explorer(next(bounds for bounds in WORLDS if bounds.grounds)).explore(DEPTH)
+
+    assert 4 == len(str(breach.value).partition("\n\n")[0].splitlines())
 
 
 def test_the_story_of_a_breach_names_the_law_and_every_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from simulation.cast import Cast
+from simulation.ending import let_go
 from simulation.world import World
 from tests.simulation.searching import searching
 
@@ -64,6 +65,14 @@ class Service(RuleBasedStateMachine):
     def a_worker_acts_again(self, data: st.DataObject) -> None:
         self.step("send_worker", data)
 
+    @rule(data=st.data(), what=st.sampled_from(["ground", "turn"]))
+    def a_worker_sees_to_its_ground(self, data: st.DataObject, what: str) -> None:
+        self.step(what, data)
+
+    @rule(data=st.data(), what=st.sampled_from(["nature", "observer", "wanted"]))
+    def bodies_end_and_somebody_watches(self, data: st.DataObject, what: str) -> None:
+        self.step(what, data)
+
     @rule(data=st.data())
     def a_leader_steers(self, data: st.DataObject) -> None:
         self.step("send_leader", data)
@@ -92,7 +101,7 @@ class Service(RuleBasedStateMachine):
         try:
             if self.world.broken is None:
                 self.chooser.data = None
-                self.runner.run(self.cast.let_go())
+                self.runner.run(let_go(self.cast))
         finally:
             self.runner.run(self.world.abandon())
             self.world.close()

@@ -1,8 +1,8 @@
 """`workspaces`: what runs stand on, and whether it is still there.
 
-`workspaces` alone lists every one whose body may still be there; with `--run` all that a run ever stood on. Unknown
-means that nobody can see it right now: it says for how long, and nothing follows from that. `release` has the body
-destroyed by whoever provides it.
+`workspaces` alone lists every one whose body may still be there; with `--run` all that a run ever stood on, with
+`--all` those of every run whose bodies are gone, too. Unknown means that nobody can see it right now: it says for how
+long, and nothing follows from that. `release` has the body destroyed by whoever provides it.
 
 Units: ages in seconds, minutes, hours or days. Failure: an id that is not known exits with 5, as everywhere.
 """
@@ -27,6 +27,7 @@ RunOption = Annotated[str | None, typer.Option("--run", metavar="RUN", help="All
 PhaseOption = Annotated[str | None, typer.Option("--phase", help="Only in this phase; `teardown`: to be destroyed.")]
 ProviderOption = Annotated[str | None, typer.Option("--provider", help="external, directory, process or kubernetes.")]
 ScopeOption = Annotated[str | None, typer.Option("--scope", help="Only what one observer watches as a whole.")]
+AllOption = Annotated[bool, typer.Option("--all", "-a", help="Also those whose bodies are gone.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")]
 
 
@@ -47,11 +48,12 @@ def workspaces(
     phase: PhaseOption = None,
     provider: ProviderOption = None,
     scope: ScopeOption = None,
+    all_: AllOption = False,
     limit: LimitOption = 50,
 ) -> None:
     """List what runs stand on; show one, or have its body destroyed."""
     if context.invoked_subcommand is None:
-        workspaces_list(place, run, phase, provider, scope, limit)
+        workspaces_list(place, run, phase, provider, scope, all_, limit)
 
 
 def workspaces_list(
@@ -60,10 +62,11 @@ def workspaces_list(
     phase: PhaseOption = None,
     provider: ProviderOption = None,
     scope: ScopeOption = None,
+    all_: AllOption = False,
     limit: LimitOption = 50,
 ) -> None:
     """List what runs stand on, in the order in which it was placed."""
-    said = {"run_id": run, "phase": phase, "provider": provider, "scope": scope, "limit": limit}
+    said = {"run_id": run, "phase": phase, "provider": provider, "scope": scope, "all": all_ or None, "limit": limit}
     narrow = cast(WorkspaceFilter, {name: value for name, value in said.items() if value is not None})
     with place.client() as client:
         page = client.workspaces.page(**narrow)

@@ -17,6 +17,7 @@ class WorkspaceFilter(TypedDict, total=False):
     scope: str
     provider: str
     run_id: str
+    all: bool
     limit: int
     cursor: str
     min_position: int
