@@ -384,29 +384,6 @@ async def test_an_empty_answer_is_not_remembered(world: World) -> None:
     assert 1 == len((await claims.claim(world.desk, command("c"), ask)).answer["claims"])
 
 
-async def test_a_worker_that_let_a_lease_expire_gets_nothing_by_a_claim_that_it_made_before(each_world: World) -> None:
-    frozen, fence = await each_world.held("w1", ttl=5, max_attempts=2)
-    claim = await waiting(each_world, "w1", wait_s=30.0)
-    each_world.go(5)
-    await each_world.keep()
-    answered = await claim
-    standing = await each_world.show(frozen)
-    back = await each_world.claim("w1")
-
-    assert ([], "queued", 1) == (answered, standing["state"], standing["failed_attempts"])
-    assert [(frozen, fence + 1)] == [(granted["run_id"], granted["fence"]) for granted in back]
-
-
-async def test_a_claim_of_another_worker_gets_what_a_frozen_one_let_go(each_world: World) -> None:
-    frozen, _ = await each_world.held("w1", ttl=5)
-    await each_world.worker("w2")
-    first, second = await waiting(each_world, "w1"), await waiting(each_world, "w2")
-    each_world.go(5)
-    await each_world.keep()
-
-    assert ([], [frozen]) == (await first, [granted["run_id"] for granted in await second])
-
-
 async def test_a_worker_that_is_heard_after_an_expiry_may_wait_again(world: World) -> None:
     await world.held("w1", ttl=5, max_attempts=1)
     other, fence = await world.held("w1", ttl=3600)
