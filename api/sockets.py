@@ -5,6 +5,10 @@ same code as for a process that died. The two are different evidence: a dead lin
 So here the application is told at once, with a code that is never on the wire and a reason of our own, and the line is
 cut a moment later, whatever could not be sent on it.
 
+What the other side may leave with us is bounded. Pongs that it does not read pile up: beyond ``UNREAD_MAX_BYTES`` the
+line is taken for a dead one. A message may come in at most ``FRAGMENTS_MAX`` pieces, since empty ones count towards no
+limit on bytes; beyond, the socket is closed with 1009, as for a message that is too long.
+
 A handshake that was answered with a refusal is complete; uvicorn takes it for one that was forgotten and logs an error,
 so here it is told.
 """
@@ -13,11 +17,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
 
 ABNORMAL = 1006
 UNANSWERED = "a ping was not answered"
 CUT_S = 1.0
 """How long the closing frame of a dead line may take to leave."""
+UNREAD_MAX_BYTES = 1024 * 1024
+FRAGMENTS_MAX = 10_000
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -30,8 +37,36 @@ class Socket(WebSocketsSansIOProtocol):
             self.loop.call_later(CUT_S, self.transport.abort)
         super().keepalive_timeout()
 
+    def handle_ping(self) -> None:
+        """Answer a ping, unless the answers to many before it were not taken."""
+        if self.transport.is_closing():
+            return
+        if self.transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": ABNORMAL, "reason": UNANSWERED})
+            self.transport.abort()
+            return
+        super().handle_ping()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Take another piece of a message, unless it has come in too many."""
+        if self.close_sent:
+            return
+        if len(self.frames) >= FRAGMENTS_MAX:
+            self.frames = []
+            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} pieces")
+            self.handle_parser_exception()
+            return
+        super().handle_cont(event)
+
     async def send(self, message: Any) -> None:
-        """Send for the application; the end of a refusal is the end of the handshake."""
+        """Send for the application; the end of a refusal is the end of the handshake.
+
+        What is said to a socket that has just ended is dropped: its listener is told of the end, and how it came.
+        """
+        if message["type"] == "websocket.send":
+            await self.writable.wait()
+            if self.disconnected or self.close_sent:
+                return
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter
 
 from api import requests, wire_service
-from api.calls import Answer, Call, Endpoint
+from api.calls import RESUMES, Answer, Call, Endpoint
 from api.leading import conversation
 from api.streams import COMMENT, Opened, Stream, frame
 from api.views import page, resume_at
@@ -33,7 +33,7 @@ async def show(call: Call, leader_id: str) -> Answer:
     return presence.show_presence(call.desk, call.caller, leader_id)
 
 
-@router.get(f"{LEADER}/presence", responses={200: STREAMED, "default": PROBLEM})
+@router.get(f"{LEADER}/presence", responses={200: STREAMED, "default": PROBLEM}, openapi_extra=RESUMES)
 async def be_present(call: Call, leader_id: str) -> Answer:
     """Be present for as long as this stream lasts; it tells what happens to the leader's runs."""
     presence.require_may_be(call.desk, call.caller, leader_id)

@@ -329,10 +329,6 @@ export interface GivenAnswer {
   at: string;
 }
 
-export interface HTTPValidationError {
-  detail?: ValidationError[];
-}
-
 /** The worker gives the run back unfinished. */
 export interface HandBack {
   fence?: number | null;
@@ -1401,14 +1397,6 @@ export interface Tool {
   id: string;
   name: string;
   state: "started" | "ended";
-}
-
-export interface ValidationError {
-  loc: Array<string | number>;
-  msg: string;
-  type: string;
-  input?: Json;
-  ctx?: { [key: string]: Json };
 }
 
 /** The leader judged. */
