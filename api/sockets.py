@@ -47,7 +47,7 @@ class Socket(WebSocketsSansIOProtocol):
             return
         super().handle_ping()
 
-    def handle_cont(self, event: Frame) -> None:
+    def handle_cont(self, piece: Frame) -> None:
         """Take another piece of a message, unless it has come in too many."""
         if self.close_sent:
             return
@@ -56,7 +56,7 @@ class Socket(WebSocketsSansIOProtocol):
             self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} pieces")
             self.handle_parser_exception()
             return
-        super().handle_cont(event)
+        super().handle_cont(piece)
 
     async def send(self, message: Any) -> None:
         """Send for the application; the end of a refusal is the end of the handshake.
