@@ -14,8 +14,10 @@ so here it is told.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
@@ -49,14 +51,24 @@ class Socket(WebSocketsSansIOProtocol):
 
     def handle_cont(self, piece: Frame) -> None:
         """Take another piece of a message, unless it has come in too many."""
-        if self.close_sent:
-            return
         if len(self.frames) >= FRAGMENTS_MAX:
-            self.frames = []
-            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} pieces")
+            self._fail(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} pieces")
+        elif not self.close_sent:
+            super().handle_cont(piece)
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand a whole message on, unless it says that it is text and is none: that is the client's fault, not ours."""
+        if self.curr_msg_data_type == "text" and not _is_text(self.frames):
+            self._fail(CloseCode.INVALID_DATA, "not UTF-8")
+        else:
+            super().send_receive_event_to_app()
+
+    def _fail(self, code: CloseCode, reason: str) -> None:
+        """Close because of what the other side said; what it says meanwhile is not heard any more."""
+        self.frames = []
+        if not self.close_sent:
+            self.conn.fail(code, reason)
             self.handle_parser_exception()
-            return
-        super().handle_cont(piece)
 
     async def send(self, message: Any) -> None:
         """Send for the application; the end of a refusal is the end of the handshake.
@@ -67,9 +79,20 @@ class Socket(WebSocketsSansIOProtocol):
             await self.writable.wait()
             if self.disconnected or self.close_sent:
                 return
+            with suppress(ClientDisconnected):
+                await super().send(message)
+            return
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True
+
+
+def _is_text(pieces: list[bytes]) -> bool:
+    try:
+        (pieces[0] if len(pieces) == 1 else b"".join(pieces)).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def half_open(message: Mapping[str, Any]) -> bool:

@@ -164,7 +164,7 @@ def read_cursor(tenant: str, listing: Listing, epoch: str) -> tuple[Any, str]:
         InvalidCommand: the cursor was altered, or is of another tenant, filter, order or journal.
     """
     given = (listing.cursor or "")[: CURSOR_MAX_CHARS + 1]
-    with contextlib.suppress(ValueError, msgspec.MsgspecError):
+    with contextlib.suppress(ValueError, msgspec.MsgspecError, RecursionError):
         place = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))[_CHECK_BYTES:]
         last = msgspec.msgpack.decode(place, type=tuple[Any, str])
         if given == write_cursor(tenant, listing, epoch, last):
