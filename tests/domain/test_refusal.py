@@ -1,19 +1,9 @@
 """Refusals: a stable code, a sentence with the values, and the values themselves."""
 
-import importlib
-import pkgutil
-
 import pytest
 
-import domain
-from domain.refusal import InvalidCommand, Refusal, RunUnknown
-
-for found in pkgutil.iter_modules(domain.__path__, "domain."):
-    importlib.import_module(found.name)
-
-
-def kinds(base: type[Refusal] = Refusal) -> list[type[Refusal]]:
-    return [kind for child in base.__subclasses__() for kind in (child, *kinds(child))]
+from domain.refusal import InvalidCommand, RunUnknown
+from tests.domain.refusals import kinds
 
 
 def test_a_refusal_gives_its_values_by_name_and_in_its_sentence() -> None:
