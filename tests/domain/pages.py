@@ -29,7 +29,7 @@ from tests.domain.ground_facts import (
 from tests.domain.ground_situations import COMMANDS as GROUND_COMMANDS
 from tests.domain.histories import HISTORIES, TOLD, history
 from tests.domain.kit import Decide, Told, given, noon, run_citation, text
-from tests.domain.refusals import kinds, refusal
+from tests.domain.refusals import ours, refusal
 from tests.domain.ripe import LOSSES, REMAINS, on_a_pending_loss, on_a_run, on_a_run_without_ground, on_ground
 from tests.domain.run_commands import COMMANDS as RUN_COMMANDS
 from tests.domain.written import section
@@ -189,6 +189,6 @@ PAGES: dict[str, Mapping[str, Callable[[], str]]] = {
     "grounds": GROUND_PAGE,
     "turns": TURN_PAGE,
     "timeouts": TIMEOUT_PAGE,
-    "refusals": {kind.__name__: partial(refusal, kind) for kind in kinds() if kind.__module__.startswith("domain.")},
+    "refusals": {kind.__name__: partial(refusal, kind) for kind in ours()},
     "histories": {name: partial(history, *facts) for name, facts in HISTORIES.items()},
 }

@@ -21,6 +21,12 @@ def kinds(base: type[Refusal] = Refusal) -> list[type[Refusal]]:
     return [kind for child in base.__subclasses__() for kind in (child, *kinds(child))]
 
 
+def ours() -> list[type[Refusal]]:
+    """The refusals of the domain, by name."""
+    found = [kind for kind in kinds() if kind.__module__.startswith("domain.")]
+    return sorted(found, key=lambda kind: kind.__name__)
+
+
 def sample(kind: Any, name: str, *, full: bool) -> Any:
     """A value of a type: of an optional one null unless full, of text its name, of a number its name's length."""
     arguments = get_args(kind)
