@@ -29,6 +29,13 @@ from tests.domain.ground_facts import (
 from tests.domain.ground_situations import COMMANDS as GROUND_COMMANDS
 from tests.domain.histories import HISTORIES, TOLD, history
 from tests.domain.kit import Decide, Told, given, noon, run_citation, text
+from tests.domain.limits import BOUNDS_PAGE, SUBMISSION_PAGE
+from tests.domain.others import (
+    EFFECT_PAGE,
+    LEADER_PAGE,
+    QUEUE_PAGE,
+    WORKER_PAGE,
+)
 from tests.domain.refusals import ours, refusal
 from tests.domain.ripe import LOSSES, REMAINS, on_a_pending_loss, on_a_run, on_a_run_without_ground, on_ground
 from tests.domain.run_commands import COMMANDS as RUN_COMMANDS
@@ -189,6 +196,12 @@ PAGES: dict[str, Mapping[str, Callable[[], str]]] = {
     "grounds": GROUND_PAGE,
     "turns": TURN_PAGE,
     "timeouts": TIMEOUT_PAGE,
+    "workers": WORKER_PAGE,
+    "leaders": LEADER_PAGE,
+    "queues": QUEUE_PAGE,
+    "effects": EFFECT_PAGE,
+    "submissions": SUBMISSION_PAGE,
+    "bounds": BOUNDS_PAGE,
     "refusals": {kind.__name__: partial(refusal, kind) for kind in ours()},
     "histories": {name: partial(history, *facts) for name, facts in HISTORIES.items()},
 }
