@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from domain import effects, observing, placing, presence, queue, steering, submission, worker
+from domain import effects, observing, placing, presence, queue, quiet, steering, submission, worker
 from domain import lease as leases
 from domain import workspace_refusals as bounds
 from domain.observing import Observation
@@ -15,7 +15,9 @@ from domain.placing import Attach
 from domain.presence import Connect
 from domain.submission import Policy, Submit
 from domain.workspace_facts import LastSeen
+from tests.domain import ground_facts
 from tests.domain.facts import (
+    LEADER,
     granted,
     submitted,
 )
@@ -42,7 +44,7 @@ def around(field: str, low: Any, past_low: Any, high: Any, past_high: Any) -> di
 
 def texts(field: str, most: int, ask: Callable[[str], Ask]) -> dict[str, Ask]:
     """A text without a character, with one, with as many as may be, and with one more."""
-    return {f"{field} of {n}": ask("a" * n) for n in (0, 1, most, most + 1)}
+    return {f"{field} of {n}": ask("a" * n) for n in (0, 1, most, most + 1, most + 9)}
 
 
 YEAR = submission.DURATION_MAX_S
@@ -69,6 +71,7 @@ SUBMISSION_PAGE: Page = {
             "all characters": lambda: submission.check_id("thing", "aZ09._-"),
             "queue": submit(queue="a b"),
             "leader": submit(leader_id="a b"),
+            "leader that takes over": lambda: quiet.reassign(given(submitted()).standing, "a b", 1, LEADER, NOON),
             "worker": lambda: worker.register(worker.UNREGISTERED, "a b", {}, 1),
             "leader that connects": lambda: presence.connect(
                 presence.NEVER_SEEN, Connect(leader_id="a b", connection_id="c", kind="stream", boot_id=None), noon()
@@ -157,7 +160,7 @@ def ground_asks(asks: Mapping[str, Any]) -> Callable[[], str]:
 
 
 def _of_text(field: str, most: int, ask: Callable[[str], Any]) -> dict[str, Any]:
-    return {f"{field} of {n}": ask("a" * n) for n in (0, 1, most, most + 1)}
+    return {f"{field} of {n}": ask("a" * n) for n in (0, 1, most, most + 1, most + 9)}
 
 
 def _attach(**command: Any) -> Any:
@@ -212,6 +215,12 @@ BOUNDS_PAGE: Page = {
             bounds.IDENTITY_MAX_CHARS,
             lambda value: lambda standing, remains, now: placing.provision(standing, "w1", value, now),
         )
+    ),
+    "fault": ground_asks(
+        {
+            **_of_text("reason", bounds.REASON_MAX_CHARS, lambda value: ground_facts.fault(value)),
+            **_of_text("message", bounds.MESSAGE_MAX_CHARS, lambda value: ground_facts.fault("PodFailed", value)),
+        }
     ),
     "wait": ground_asks(
         _of_text(

@@ -37,7 +37,16 @@ from tests.domain.others import (
     WORKER_PAGE,
 )
 from tests.domain.refusals import ours, refusal
-from tests.domain.ripe import LOSSES, REMAINS, on_a_pending_loss, on_a_run, on_a_run_without_ground, on_ground
+from tests.domain.ripe import (
+    LOSSES,
+    REMAINS,
+    on_a_pending_loss,
+    on_a_run,
+    on_a_run_without_ground,
+    on_ground,
+    on_later_attempts,
+    on_unborn_ground,
+)
 from tests.domain.run_commands import COMMANDS as RUN_COMMANDS
 from tests.domain.written import section
 
@@ -144,6 +153,35 @@ BARE_PAGE: dict[str, Callable[[], str]] = {
     name: on_a_run_without_ground(decide) for name, (_, decide) in RUN_COMMANDS.items()
 }
 
+LATER_PAGE: dict[str, Callable[[], str]] = {
+    name: on_later_attempts(decide)
+    for name, decide in {
+        "close failed": commands.close("failed", fence=2),
+        "expire": commands.expire(),
+        "hand back": commands.hand_back(2),
+        "claim": commands.claim("ada"),
+        "fault": ground_facts.fault(),
+        "time out": ground_facts.time_out(),
+        "lose": ground_facts.lose("Deleted"),
+    }.items()
+} | {
+    "tell: fail the attempt": on_later_attempts(commands.tell(), on_quiet="fail_attempt"),
+    "fault while it keeps a question": on_later_attempts(ground_facts.fault(), verdict_by="leader"),
+}
+
+UNBORN_PAGE: dict[str, Callable[[], str]] = {
+    name: on_unborn_ground(decide)
+    for name, decide in {
+        "close": commands.close(),
+        "close for good": commands.close("failed", retryable=False),
+        "cancel": commands.cancel(),
+        "verdict": commands.verdict(),
+        "leader gone": commands.leader_gone(),
+        "place": ground_facts.place(),
+        "admit": ground_facts.admit(),
+    }.items()
+}
+
 LOSS_PAGE: dict[str, Callable[[], str]] = {
     f"{reason}, {policy}": on_a_run(ground_facts.lose(reason, exit_code=3), on_workspace_lost=policy)
     for reason in LOSSES
@@ -174,6 +212,25 @@ GROUND_PAGE: dict[str, Callable[[], str]] = {
     ),
     "time out after a minute": on_ground(ground_facts.time_out(budget_s=60)),
     "fault with a message": on_ground(ground_facts.fault("PodFailed", "no such image")),
+    "present with a version": on_ground(
+        ground_facts.observe(seen("present", identity=BODY, incarnation=3, reason="Ready", message="up", version="v3"))
+    ),
+    "gone with a version": on_ground(ground_facts.observe(seen("gone", identity=BODY, version="v7"))),
+    "replaced by itself": on_ground(ground_facts.observe(seen("replaced", identity=BODY))),
+    "restarted and gone": on_ground(
+        ground_facts.observe(seen("harness_restarted", reason="Error", message="boom", exit_code=2), "gone")
+    ),
+    "heard, seen and gone": on_ground(
+        ground_facts.observe(seen("present", reason="Evicted", message="low"), seen("present", message="lower"), "gone")
+    ),
+    "restarted and present at the first life": on_ground(
+        ground_facts.observe("harness_restarted", seen("present", incarnation=0))
+    ),
+    "present at the second life and restarted": on_ground(
+        ground_facts.observe(seen("present", incarnation=1), seen("harness_restarted", message="again"))
+    ),
+    "attach with a version": on_ground(ground_facts.attach(incarnation=2, version="v5", details={"node": "n1"})),
+    "admit": on_ground(ground_facts.admit()),
     "close": on_ground(commands.close()),
     "cancel due": on_ground(commands.cancel_due(), cancel_asked()),
     "expire": on_ground(commands.expire()),
@@ -182,6 +239,9 @@ GROUND_PAGE: dict[str, Callable[[], str]] = {
 TURN_PAGE = {name: on_turns(decide) for name, decide in TURN_COMMANDS.items()}
 
 TIMEOUT_PAGE = {
+    "tell while a loss is pending": on_a_pending_loss(commands.tell(), "settle_lost", on_quiet="fail_attempt"),
+    "tell while a loss is pending, fresh": on_a_pending_loss(commands.tell(), "retry_fresh", on_quiet="fail_attempt"),
+    "tell while a loss is pending, parking": on_a_pending_loss(commands.tell(), "park", on_quiet="fail_attempt"),
     "extend": on_timeouts(commands.acknowledge(timeout=run_citation(3))),
     "abort": on_timeouts(commands.acknowledge("abort", timeout=run_citation(3))),
     "extend another": on_timeouts(commands.acknowledge(timeout=run_citation(9))),
@@ -192,6 +252,8 @@ TIMEOUT_PAGE = {
 PAGES: dict[str, Mapping[str, Callable[[], str]]] = {
     "runs": RUN_PAGE,
     "bare-runs": BARE_PAGE,
+    "later-attempts": LATER_PAGE,
+    "unborn-grounds": UNBORN_PAGE,
     "losses": LOSS_PAGE,
     "grounds": GROUND_PAGE,
     "turns": TURN_PAGE,

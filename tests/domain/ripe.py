@@ -9,29 +9,29 @@ from typing import Any
 import msgspec
 
 from domain.run import Run
-from domain.run_facts import (
-    Work,
-)
 from domain.standing import Remains
 from domain.workspace_facts import LossReason
 from tests.domain.facts import (
     cancel_asked,
+    closed,
     granted,
     intended,
     parked,
+    pause_asked,
     submitted,
 )
 from tests.domain.ground_facts import (
     ground,
     lost,
+    placed,
 )
 from tests.domain.ground_situations import GROUNDS
 from tests.domain.kit import Decide, Given, Told, flat, given, text, told
 from tests.domain.situations import SITUATIONS
-from tests.domain.written import Cases, section
+from tests.domain.written import WORK, Cases, section
 
 REMAINS = Remains(
-    work=Work(output_chunks=3, output_bytes=120, output_digest="d-out", partials=2, partial_digest="d-part"),
+    work=WORK,
     partial=text({"half": 1}),
     partial_fence=1,
 )
@@ -76,22 +76,59 @@ def on_ground(decide: Decide, *more: Told) -> Callable[[], str]:
     return make
 
 
-def on_a_pending_loss(decide: Decide, policy: str) -> Callable[[], str]:
+def on_a_pending_loss(decide: Decide, policy: str, **more: Any) -> Callable[[], str]:
     """What a command does when the holder was asked about an exit, before and at its deadline."""
 
     def make() -> str:
+        wish = submitted(on_workspace_lost=policy, **more)
         asked = given(
-            submitted(on_workspace_lost=policy), granted(), intended(), ground(), lost("ProcessExited", pending=True)
+            wish,
+            granted(),
+            intended(),
+            ground(),
+            lost("ProcessExited", pending=True),
         ).having(REMAINS)
         kept = given_more(asked, parked(kept=True))
         cases = {
             "running": (asked, 10.0),
             "running past": (asked, 60.0),
             "cancelling": (given_more(asked, cancel_asked()), 10.0),
+            "asked to pause": (given_more(asked, pause_asked()), 10.0),
             "kept": (kept, 10.0),
             "kept past": (kept, 60.0),
         }
         return section(decide, cases)
+
+    return make
+
+
+def on_later_attempts(decide: Decide, **policy: Any) -> Callable[[], str]:
+    """What a command does to the second attempt of two and of three after a failure, before and at its deadline."""
+
+    def make() -> str:
+        cases: dict[str, tuple[Given, float]] = {}
+        for most in (2, 3):
+            wish = submitted(max_attempts=most, **policy)
+            failed = (wish, granted(), closed("failed", "queued", failed=1), granted("bob", 2, 30), intended(fence=2))
+            run = given(*failed, placed(fence=2)).having(REMAINS)
+            cases |= {f"of {most}": (run, 40.0), f"of {most} past": (run, 90.0)}
+        return section(decide, cases)
+
+    return make
+
+
+def on_unborn_ground(decide: Decide) -> Callable[[], str]:
+    """What a command does in every situation of a run with a workspace that has no body yet."""
+
+    def make() -> str:
+        return section(
+            decide,
+            {
+                name: (given_more(Given(situation.given.standing), placed()), situation.at)
+                for name, situation in SITUATIONS.items()
+                if isinstance(situation.given.standing.run, Run)
+            },
+        )
 
     return make
 

@@ -355,3 +355,8 @@ def test_only_the_very_name_of_a_missing_exit_loses_a_run(error: object) -> None
     last = given(submitted(max_attempts=1), granted())
 
     last.when(close("failed", error=error), at=20).after.now_it_is("failed")
+
+
+@pytest.mark.parametrize(("error", "code"), [("boom", "boom"), ({"code": "boom"}, "boom"), (5, ""), ({"code": 5}, "")])
+def test_an_error_is_called_by_its_text_or_its_code_and_else_has_no_name(error: object, code: str) -> None:
+    assert code == closing.code_of(text(error))

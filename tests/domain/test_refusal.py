@@ -38,3 +38,12 @@ def test_every_refusal_of_the_domain_has_a_code_of_its_own_in_snake_case() -> No
 
     assert len(codes) == len(set(codes))
     assert all(code.replace("_", "").isalpha() and code.islower() for code in codes)
+
+
+def test_an_attribute_that_a_refusal_does_not_have_is_named_in_the_error() -> None:
+    with pytest.raises(AttributeError, match=r"^holder$"):
+        _ = RunUnknown("r1").holder
+
+
+def test_refusals_with_other_values_have_another_hash() -> None:
+    assert 2 == len({hash(RunUnknown("r1")), hash(RunUnknown("r2"))})

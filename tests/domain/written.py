@@ -11,25 +11,39 @@ fault or a change that its author reads, line by line, and commits.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from domain.refusal import Refusal
-from tests.domain.kit import Decide, Given
+from domain.run_facts import Work
+from tests.domain.kit import NOON, Decide, Given
 
 FOLDER = Path(__file__).with_name("written")
 HEADING = "## "
+INSTANT = re.compile(r'"(2026-01-01T[0-9:.]+Z)"')
 REPEATED = re.compile(r"(.)\1{40,}")
+
+WORK = Work(output_chunks=3, output_bytes=120, output_digest="d-out", partials=2, partial_digest="d-part")
+SHORT = {msgspec.json.encode(WORK).decode(): "<its work>", msgspec.json.encode(Work()).decode(): "<no work>"}
+"""What stands in so many lines that only its name is written."""
 
 Cases = Mapping[str, tuple[Given, float]]
 """How a run stands, by name, and the second after noon at which it is asked."""
 
 
 def plain(value: Any) -> str:
-    """The JSON of a value."""
-    return msgspec.json.encode(value).decode()
+    """The JSON of a value; instants as seconds since noon."""
+    whole = INSTANT.sub(_since_noon, msgspec.json.encode(value).decode())
+    for work, name in SHORT.items():
+        whole = whole.replace(work, name)
+    return whole
+
+
+def _since_noon(instant: re.Match[str]) -> str:
+    return f"{(datetime.fromisoformat(instant[1]) - NOON.wall).total_seconds():+.6g}s"
 
 
 def counted(text: str) -> str:
