@@ -63,28 +63,33 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="only read the results that are there")
     parser.add_argument("--write", action="store_true", help="write docs/mutants.md")
     options = parser.parse_args()
+    unknown = [module for module in options.modules if not (ROOT / "domain" / f"{module}.py").exists()]
+    if unknown:
+        parser.error(f"no module of the domain is called {', '.join(unknown)}")
     if not options.report:
         shutil.rmtree(WORK / "tests", ignore_errors=True)
         _forget_survivors(options.modules)
         names = [f"domain.{module}.*" for module in options.modules]
         subprocess.run(["nice", "-n", "15", _mutmut(), "run", "--max-children", str(CHILDREN), *names], check=True)
-    found, reasons = results(options.modules), _reasons()
+    found, known = results(options.modules), reasons()
     print(*_totals(found), sep="\n")
     if options.write:
-        DOCUMENT.write_text(render(found, reasons))
-    return _judge(found, reasons)
+        DOCUMENT.write_text(render(found, known))
+    faults = judged(found, known)
+    print(*faults, sep="\n")
+    return 1 if faults else 0
 
 
-def results(modules: list[str]) -> list[Result]:
+def results(modules: list[str], work: Path = WORK) -> list[Result]:
     """What is known of the mutants of these modules (all: none named), in the order of their names."""
     return [
         _result(path)
-        for path in sorted((WORK / "domain").glob("*.py.meta"))
+        for path in sorted((work / "domain").glob("*.py.meta"))
         if not modules or path.name.removesuffix(".py.meta") in modules
     ]
 
 
-def render(found: list[Result], reasons: Mapping[Key, str]) -> str:
+def render(found: list[Result], known: Mapping[Key, str]) -> str:
     """The document: the totals, and every survivor with its reason."""
     lines = [
         "# Mutants",
@@ -107,7 +112,7 @@ def render(found: list[Result], reasons: Mapping[Key, str]) -> str:
                 "| --- | --- | --- | --- |",
             ]
         for where, old, new in result.survivors:
-            why = reasons.get((where, old, new), "")
+            why = known.get((where, old, new), "")
             lines.append(f"| {where.partition('.')[2]} | {_code(old)} | {_code(new)} | {why} |")
     return "\n".join(lines) + "\n"
 
@@ -161,10 +166,11 @@ def _difference(old: list[str], new: list[str]) -> tuple[str, str]:
     return tuple(LINE_END.join(line[2:].strip() for line in marked if line[0] == sign) for sign in "-+")  # type: ignore[return-value]
 
 
-def _reasons() -> dict[Key, str]:
-    table = tomllib.loads(TABLE.read_text()) if TABLE.exists() else {}
+def reasons(table: Path = TABLE) -> dict[Key, str]:
+    """Why each known survivor changes nothing that matters."""
+    known = tomllib.loads(table.read_text())
     return {
-        (entry["in"], entry["from"], to): entry["why"] for entry in table.get("survivors", []) for to in entry["to"]
+        (entry["in"], entry["from"], to): entry["why"] for entry in known.get("survivors", []) for to in entry["to"]
     }
 
 
@@ -188,19 +194,21 @@ def _share(found: list[Result]) -> float:
     return 1.0 - sum(len(each.survivors) for each in found) / tried if tried else 1.0
 
 
-def _judge(found: list[Result], reasons: Mapping[Key, str]) -> int:
+def judged(found: list[Result], known: Mapping[Key, str]) -> list[str]:
+    """What is not as it must be: survivors without a reason, reasons without a survivor, and too few that died."""
     survivors = {key for result in found for key in result.survivors}
-    unexplained = sorted(survivors - reasons.keys())
-    modules = {result.module for result in found if not result.untried}
-    stale = sorted(key for key in reasons.keys() - survivors if key[0].partition(".")[0] in modules)
-    for where, old, new in unexplained:
-        print(f"survived, and nobody said why: {where}\n  - {old}\n  + {new}")
-    for where, _, new in stale:
-        print(f"died, and has a reason to live in docs/mutants.toml: {where}\n  + {new}")
+    complete = {result.module for result in found if not result.untried}
+    stale = sorted(key for key in known.keys() - survivors if key[0].partition(".")[0] in complete)
     untried = sum(each.untried for each in found)
-    if untried:
-        print(f"not tried yet: {untried}")
-    return 1 if unexplained or stale or untried or _share(found) < WANTED else 0
+    return [
+        *(
+            f"survived, and nobody said why: {where}\n  - {old}\n  + {new}"
+            for where, old, new in sorted(survivors - known.keys())
+        ),
+        *(f"has a reason to survive, and did not: {where}\n  + {new}" for where, _, new in stale),
+        *([f"not tried yet: {untried}"] if untried else []),
+        *([f"fewer than {WANTED:.0%} died"] if _share(found) < WANTED else []),
+    ]
 
 
 def _code(lines: str) -> str:
