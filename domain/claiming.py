@@ -138,7 +138,7 @@ def _take_over(draft: RunDraft, lease: Held, work: Work, now: Moment) -> None:
     run, mark = draft.standing.known, draft.standing.mark
     refuse_pending(draft.standing, now)
     if spends_the_last(draft.standing) or run.cancel is not None or run.pause_asked or _slice_is_due(lease, now):
-        assert mark is not None, "a lease without a mark is live"
+        assert mark is not None  # a lease without a mark is live
         left = max(0.0, mark.ttl_deadline - now.mono)
         raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
     expire_into(draft, Remains(work=work), now)

@@ -168,7 +168,7 @@ def refuse_pending(standing: Standing, now: Moment) -> None:
     """Refuse what would come before the end of a lease that ran out and that a pending loss is decided by."""
     lease, mark = standing.lease, standing.mark
     if isinstance(lease, Held) and not standing.live(now) and pending_loss(standing) is not None:
-        assert mark is not None, "a lease without a mark is live"
+        assert mark is not None  # a lease without a mark is live
         left = max(0.0, mark.ttl_deadline - now.mono)
         raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
 

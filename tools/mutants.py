@@ -67,7 +67,7 @@ def main() -> int:
     if unknown:
         parser.error(f"no module of the domain is called {', '.join(unknown)}")
     if not options.report:
-        shutil.rmtree(WORK / "tests", ignore_errors=True)
+        _forget_tests()
         _forget_survivors(options.modules)
         names = [f"domain.{module}.*" for module in options.modules]
         subprocess.run(["nice", "-n", "15", _mutmut(), "run", "--max-children", str(CHILDREN), *names], check=True)
@@ -119,6 +119,12 @@ def render(found: list[Result], known: Mapping[Key, str]) -> str:
 
 def _mutmut() -> str:
     return str(Path(sys.executable).with_name("mutmut"))
+
+
+def _forget_tests() -> None:
+    """Copies of the tests, and which of them reach what: mutmut would only learn of new ones."""
+    shutil.rmtree(WORK / "tests", ignore_errors=True)
+    (WORK / "mutmut-stats.json").unlink(missing_ok=True)
 
 
 def _forget_survivors(modules: list[str]) -> None:
