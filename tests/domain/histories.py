@@ -19,7 +19,7 @@ from domain.run_facts import (
 )
 from domain.turn_facts import TurnCut, TurnNoticed
 from domain.values import NULL
-from domain.workspace_facts import ContinuityRestored
+from domain.workspace_facts import ContinuityRestored, ProvisionFaulted
 from tests.domain.facts import (
     LEADER,
     bound,
@@ -201,6 +201,30 @@ HISTORIES: dict[str, tuple[Told, ...]] = {
     "an answer to what was never told": (*_held, acknowledged()),
     "reassigned": (*_held, RunReassigned(leader_id="leo", revision=2, by=LEADER, reassigned_at=noon(3))),
     "stalled": (*_held, quiet(), ended("stalled", failed=1, due=40)),
+    "failed while it was cancelled": (
+        *_held,
+        cancel_asked(),
+        RunClosed(
+            attempt=1,
+            fence=1,
+            outcome="failed",
+            state=None,
+            result=NULL,
+            error=text("boom"),
+            failed_attempts=1,
+            due_at=None,
+            late=False,
+            work=Work(),
+            closed_at=noon(12),
+        ),
+        settled("cancelled", "cancelled"),
+    ),
+    "parked, and nobody said that its attempt had ended": (*_held, *parked()[-1:]),
+    "a body that never came, and why": (
+        *_held,
+        placed("kubernetes"),
+        ProvisionFaulted(reason="PodFailed", message="no such image", cites=("run-r1@3",), faulted_at=noon(6)),
+    ),
     "effects": (
         *_held,
         intended(command_id="c1"),
