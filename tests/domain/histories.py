@@ -19,7 +19,7 @@ from domain.run_facts import (
 )
 from domain.turn_facts import TurnCut, TurnNoticed
 from domain.values import NULL
-from domain.workspace_facts import ContinuityRestored, ProvisionFaulted
+from domain.workspace_facts import ContinuityRestored, HarnessRestarted, ProvisionFaulted, WorkspaceAttached
 from tests.domain.facts import (
     LEADER,
     bound,
@@ -220,6 +220,13 @@ HISTORIES: dict[str, tuple[Told, ...]] = {
         settled("cancelled", "cancelled"),
     ),
     "parked, and nobody said that its attempt had ended": (*_held, *parked()[-1:]),
+    "a body with versions": (
+        *_held,
+        placed(),
+        WorkspaceAttached(identity=BODY, incarnation=0, details={"node": "n1"}, version="v1", attached_at=noon(4)),
+        HarnessRestarted(incarnation=1, reason="Error", message="boom", exit_code=2, version="v2", at=noon(5)),
+        restarted(2),
+    ),
     "a body that never came, and why": (
         *_held,
         placed("kubernetes"),

@@ -1,0 +1,12 @@
+"""Folding a workspace: what is counted before it was placed."""
+
+from domain.decider import fold
+from domain.workspace import UNPLACED, evolve
+from tests.domain.ground_facts import placed, unknown, waits
+
+
+def test_facts_of_a_workspace_that_nobody_placed_are_counted_and_say_nothing_of_it() -> None:
+    before = fold(evolve, UNPLACED, [unknown(), waits()])
+
+    assert type(UNPLACED)(version=2) == before
+    assert 3 == evolve(before, placed()).version
