@@ -43,7 +43,7 @@ def plain(value: Any) -> str:
 
 
 def _since_noon(instant: re.Match[str]) -> str:
-    return f"{(datetime.fromisoformat(instant[1]) - NOON.wall).total_seconds():+.6g}s"
+    return f"{(datetime.fromisoformat(instant[1]) - NOON.wall).total_seconds():+.12g}s"
 
 
 def counted(text: str) -> str:
