@@ -72,6 +72,7 @@ STATUS: Mapping[str, int] = {
     "effect_frozen": 409,
     "effect_not_ambiguous": 409,
     "sync_broken": 409,
+    "scope_observed": 409,
     "idempotency_mismatch": 422,
     "journal_busy": 503,
     "journal_contended": 503,

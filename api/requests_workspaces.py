@@ -67,7 +67,11 @@ class Part(Body):
 class ObserveScope(Body):
     """What an observer saw of a scope; ``synced`` says that this is all there is."""
 
-    run_id: str
+    run_id: str = Field(
+        description="the observer's own run, which it holds under `fence` for as long as it observes: best one in the "
+        "queue `_observers` whose concurrency key is the scope, as a key that is bound to workers must have it. While "
+        "its lease is live, a batch of this scope for another run is refused (`scope_observed`)"
+    )
     fence: OptionalFence = None
     scope: str = Field(min_length=1, max_length=256)
     observations: list[SeenOf] = Field(default_factory=list, max_length=OBSERVATIONS_MAX)

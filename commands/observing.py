@@ -3,6 +3,8 @@
 However many tell of one end at once, there is one loss: decisions about one run follow one another, each is guarded by
 the workspace, its run and its lease, and the second finds a workspace that has ended. Leader gone comes before a loss:
 where the leader's absence has outlasted its grace at that very instant, that is settled first.
+
+What was heard of the body is remembered only once it was accepted, and only as far as it is about this very body.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +14,11 @@ from commands.desk import Caller, Desk
 from commands.looking import find
 from commands.presence import settle_first
 from commands.workspaces import on_workspace, require_concern
-from domain.observing import ENDS, Observation
+from domain.observing import ENDS, Observation, words_after
 from domain.observing import observe as observed
 from domain.standing import RunDraft, Standing
 from domain.values import Moment
+from domain.workspace_facts import LastSeen
 from journal.commit import Done
 
 
@@ -46,12 +49,16 @@ async def tell(
     if card is not None and any(each.kind in ENDS for each in observations):
         await settle_first(desk, card.leader, run_id)
 
+    words: list[LastSeen] = []
+
     def decide(standing: Standing, now: Moment) -> RunDraft:
         last, rest = desk.evidence.grounds.words(workspace_id), (desk.remains(standing), now)
-        return observed(standing, workspace_id, observations, last, rest)
+        draft = observed(standing, workspace_id, observations, last, rest)
+        words[:] = [words_after(standing.workspace(workspace_id), observations, last)]
+        return draft
 
     done = await on_workspace(desk, caller, workspace_id, decide, read)
-    if workspace_id in desk.live.grounds.cards:
-        for each in observations:
-            desk.evidence.grounds.heard(workspace_id, each.reason, each.message)
+    ground = desk.live.grounds.cards.get(workspace_id)
+    if words and ground is not None and not ground.over:
+        desk.evidence.grounds.heard(workspace_id, words[0])
     return done

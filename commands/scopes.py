@@ -1,8 +1,10 @@
 """Observing a whole scope: batches of one observer, about as many workspaces as it watches.
 
 An observer proves itself by the fence of a run of its own: everything that it tells is guarded by that lease, so of two
-observers the one that was replaced is refused (``fence_lost``). One observation that cannot be taken costs the others
-nothing: it is counted, and named in the answer.
+observers the one that was replaced is refused (``fence_lost``). A scope has one observer at a time, whatever the key:
+while the lease of the one that reported last is live, a batch for another run is refused (``scope_observed``), since
+two who list the same scope by turns would each miss what the other saw. One observation that cannot be taken costs the
+others nothing: it is counted, and named in the answer.
 
 With ``synced`` the batch is all there is. Attached workspaces of the scope that it does not name are gone, and those
 that it saw are not unknown any more. A scope larger than one batch is listed in parts, numbered from 0, which count
@@ -20,7 +22,7 @@ import msgspec
 from commands.desk import Caller, Desk, NotAllowed
 from commands.observing import tell
 from commands.workspaces import on_workspace
-from domain.lease import FenceLost, FenceRequired
+from domain.lease import FenceLost, FenceRequired, Held
 from domain.observing import ALIVE, Observation
 from domain.placing import expect
 from domain.refusal import InvalidCommand, Refusal, RunUnknown
@@ -41,7 +43,6 @@ SIDE_BY_SIDE = 64
 Step = Literal["told", "restored", "absent", "expected"]
 """What a workspace is decided on for, in one batch."""
 
-_ABOUT_THE_OBSERVER = (FenceLost, FenceRequired, NotAllowed, RunUnknown)
 _PRESENT, _SYNCED, _GONE = Observation(kind="present"), Observation(kind="synced"), Observation(kind="gone")
 
 
@@ -80,6 +81,19 @@ class SyncBroken(Refusal):
         )  # fmt: skip
 
 
+class ScopeObserved(Refusal):
+    """Another observer's lease is live; the scope is free when that ends, in ``retry_after_s`` unless it is renewed."""
+
+    code = "scope_observed"
+
+    def __init__(self, *, scope: str, observer: str, holder: str, retry_after_s: float) -> None:
+        super().__init__(
+            f"scope {scope!r} is observed by {holder!r} as the holder of run {observer}, whose lease lasts another "
+            f"{retry_after_s:g} s unless it is renewed",
+            scope=scope, observer_run_id=observer, holder=holder, retry_after_s=retry_after_s,
+        )  # fmt: skip
+
+
 class Tally(msgspec.Struct):
     """What became of a batch."""
 
@@ -96,6 +110,9 @@ class Tally(msgspec.Struct):
         """One decision has come this far in the journal."""
         if position is not None:
             self.position = max(position, self.position or 0)
+
+
+_ABOUT_THE_OBSERVER = (FenceLost, FenceRequired, NotAllowed, RunUnknown, ScopeObserved)
 
 
 class Report:
@@ -115,10 +132,12 @@ class Report:
         Raises:
             FenceLost: the observer does not hold its run any more.
             NotAllowed: its key is bound to workers, and its run is not that of this scope's observer.
+            ScopeObserved: another run's holder observes the scope, under a lease that is live.
         """
         standing = self.desk.standing(self.caller, self.batch.run_id)
         holder(standing, self.desk.presented(self.caller, self.batch.fence))
         self._require_scope(standing.known.submission)
+        self._require_sole()
         lease = lease_stream(self.batch.run_id)
         return {lease: standing.versions[lease]}
 
@@ -130,6 +149,21 @@ class Report:
             principal=self.caller.principal,
             action=f"observe scope {self.batch.scope!r}",
             allowed=f"the holder of a run in queue {OBSERVERS_QUEUE!r} with this concurrency key",
+        )
+
+    def _require_sole(self) -> None:
+        known = self.desk.evidence.grounds.observer(self.scope)
+        if known is None or known.run_id == self.batch.run_id:
+            return
+        other, now = self.desk.standing(self.caller, known.run_id), self.desk.clock()
+        lease, mark = other.lease, other.mark
+        if not isinstance(lease, Held) or lease.fence != known.fence or mark is None or mark.deadline <= now.mono:
+            return
+        raise ScopeObserved(
+            scope=self.batch.scope,
+            observer=known.run_id,
+            holder=lease.worker,
+            retry_after_s=round(mark.deadline - now.mono, 3),
         )
 
     async def all(self, told: dict[str, list[Observation]], step: Step = "told") -> None:
@@ -207,6 +241,7 @@ async def observe_scope(desk: Desk, caller: Caller, batch: Batch) -> Done[dict[s
 
     Raises:
         FenceLost: the observer does not hold its run under this fence; what was applied by then stands.
+        ScopeObserved: somebody else observes the scope.
         SyncBroken: the part does not follow the one before it; nothing of it was applied.
         InvalidCommand: the batch is too large, or a name is malformed.
     """

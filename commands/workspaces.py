@@ -23,8 +23,9 @@ from domain.refusal import InvalidCommand, SettledOtherwise
 from domain.releasing import Release
 from domain.standing import RunDraft, Standing
 from domain.values import Json, Moment, Value
-from domain.workspace import Workspace
-from domain.workspace_facts import Provider, WaitsOn
+from domain.words import NO_WORDS
+from domain.workspace import BEFORE_ATTACHMENT, Workspace
+from domain.workspace_facts import LastSeen, Provider, WaitsOn
 from domain.workspace_refusals import MESSAGE_MAX_CHARS, WorkspaceOver, check_text
 from journal.commit import Decision, Done
 
@@ -72,9 +73,12 @@ async def place(desk: Desk, caller: Caller, run_id: str, fence: int | None, wish
 async def attach(desk: Desk, caller: Caller, workspace_id: str, command: Attach) -> Done[dict[str, Any]]:
     """The run stands on this body from now on; a second time with more incarnations tells of a restart."""
     require_concern(desk, caller, find(desk, caller, workspace_id), "attach to this workspace")
-    return await on_workspace(
+    done = await on_workspace(
         desk, caller, workspace_id, lambda standing, now: attached(standing, workspace_id, command, now)
     )
+    if done.position is not None:
+        desk.evidence.grounds.heard(workspace_id, NO_WORDS)
+    return done
 
 
 async def move(desk: Desk, caller: Caller, workspace_id: str, step: Step) -> Done[dict[str, Any]]:
@@ -92,7 +96,9 @@ async def move(desk: Desk, caller: Caller, workspace_id: str, step: Step) -> Don
         return provision(standing, workspace_id, step.identity, now)
 
     done = await on_workspace(desk, caller, workspace_id, decide)
-    desk.evidence.grounds.heard(workspace_id, None, step.message)
+    card = desk.live.grounds.cards.get(workspace_id)
+    if step.message is not None and card is not None and card.phase in BEFORE_ATTACHMENT:
+        desk.evidence.grounds.heard(workspace_id, LastSeen(message=step.message))
     return done
 
 

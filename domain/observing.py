@@ -8,11 +8,11 @@
     watch_dropped      nobody sees it: unknown, never a loss
     synced             everything there is to see was listed
 
-A report without identity is about the attached body, or about the one being provisioned before there is one. An end of
-another body says nothing; another body that is *there* is refused, since only ``replaced`` may say that one took the
-other's place. What is said at once for one workspace is first put together (``Seen``), so that one decision holds one
-fact of a kind and the order inside a list hardly matters: an end of the body outweighs everything else about it, the
-highest count of starts stands, and ``unknown`` ends only when the body was seen together with ``synced``.
+A report without identity is about the attached body, or about the one being provisioned before there is one. A report
+about another body says nothing; another body that is *there* is refused, since only ``replaced`` may say that one took
+the other's place. What is said at once for one workspace is first put together (``Seen``), so that one decision holds
+one fact of a kind and the order inside a list hardly matters: an end of the body outweighs everything else about it,
+the highest count of starts stands, and ``unknown`` ends only when the body was seen together with ``synced``.
 
 Before attachment an end is a fault and never a loss. Only ``external``, ``directory`` and ``process`` bodies are
 attached to by being seen; a Pod that is there may have nothing inside that answers yet. A report about a workspace
@@ -33,6 +33,7 @@ from domain.refusal import InvalidCommand
 from domain.restarting import Restart, restart_into
 from domain.standing import Remains, RunDraft, Standing
 from domain.values import Moment, Value
+from domain.words import NO_WORDS, as_loss, joined, words_before
 from domain.workspace import BEFORE_ATTACHMENT, Workspace
 from domain.workspace_facts import (
     LOSS_REASONS,
@@ -45,7 +46,6 @@ from domain.workspace_facts import (
 )
 from domain.workspace_refusals import (
     IDENTITY_MAX_CHARS,
-    MESSAGE_MAX_CHARS,
     REASON_MAX_CHARS,
     VERSION_MAX_CHARS,
     IncarnationBackwards,
@@ -88,7 +88,8 @@ class Seen(Value, frozen=True, kw_only=True):
     end: Observation | None = None
     dropped: bool = False
     restored: bool = False
-    last: LastSeen = LastSeen()
+    last: LastSeen = NO_WORDS
+    """The last words about the body, with those that were heard before."""
 
 
 def check(observation: Observation) -> None:
@@ -135,9 +136,9 @@ def observe(
     if workspace.over or workspace.phase == "teardown":
         _after_its_end(draft, workspace, observations, now)
         return draft
-    seen = put_together(workspace, observations)
+    seen = put_together(workspace, observations, last)
     if seen.end is not None:
-        _end(draft, workspace, seen, last, rest)
+        _end(draft, workspace, seen, rest)
         return draft
     refuse_other(workspace, seen.stranger)
     if workspace.phase in BEFORE_ATTACHMENT:
@@ -148,21 +149,29 @@ def observe(
     return draft
 
 
-def put_together(workspace: Workspace, observations: Sequence[Observation]) -> Seen:
-    """What the observations say about this workspace as one."""
-    seen, synced, sighted = Seen(identity=workspace.identity), False, False
+def words_after(workspace: Workspace, observations: Sequence[Observation], last: LastSeen) -> LastSeen:
+    """The last words about the body once these observations of it were accepted; ``last`` were those before."""
+    seen = put_together(workspace, observations, last)
+    attaches = workspace.phase in BEFORE_ATTACHMENT and workspace.provider != "kubernetes" and seen.alive is not None
+    return put_together(workspace, observations).last if attaches else seen.last
+
+
+def put_together(workspace: Workspace, observations: Sequence[Observation], last: LastSeen = NO_WORDS) -> Seen:
+    """What the observations say about this workspace as one; ``last`` was heard of it before."""
+    seen, synced, sighted = Seen(identity=workspace.identity, last=words_before(workspace, last)), False, False
     for each in observations:
-        if each.kind in ALIVE and _ours(seen.identity, each):
-            sighted, seen = True, _sighted(seen, each)
+        ours = _ours(seen.identity, each)
+        if each.kind in ALIVE and ours:
+            sighted, seen = True, _sighted(workspace, seen, each)
         elif each.kind in ALIVE:
             seen = _with(seen, stranger=each.identity)
         elif each.kind in ENDS:
             seen = _with(seen, end=seen.end or _ending(workspace, seen.identity, each))
         elif each.kind == "synced":
             synced = True
-        else:
+        elif ours:
             synced = sighted = False
-            seen = _with(seen, dropped=True, last=_heard(seen, each))
+            seen = _with(seen, dropped=True, last=joined(seen.last, each.reason, each.message))
         if synced and sighted:
             seen = _with(seen, dropped=False)
     return _with(seen, restored=synced and sighted)
@@ -172,14 +181,14 @@ def _ours(known: str | None, seen: Observation) -> bool:
     return seen.identity is None or known is None or seen.identity == known
 
 
-def _sighted(seen: Seen, each: Observation) -> Seen:
+def _sighted(workspace: Workspace, seen: Seen, each: Observation) -> Seen:
     counts = each.kind == "harness_restarted" or each.incarnation is not None
+    known = max(workspace.incarnation, _starts(workspace, seen.started) if seen.started else 0)
+    starts = _starts(workspace, each) if counts else known
+    heard = NO_WORDS if starts > known else seen.last
+    last = seen.last if starts < known else joined(heard, each.reason, each.message)
     started = each if counts and (not seen.started or _weight(each) >= _weight(seen.started)) else seen.started
-    return _with(seen, alive=each, identity=each.identity or seen.identity, started=started, last=_heard(seen, each))
-
-
-def _heard(seen: Seen, each: Observation) -> LastSeen:
-    return LastSeen(reason=each.reason or seen.last.reason, message=each.message or seen.last.message)
+    return _with(seen, alive=each, identity=each.identity or seen.identity, started=started, last=last)
 
 
 def _weight(each: Observation) -> tuple[int, bool]:
@@ -205,10 +214,9 @@ def _after_its_end(draft: RunDraft, workspace: Workspace, observations: Sequence
         refuse_over(workspace)
 
 
-def _end(draft: RunDraft, workspace: Workspace, seen: Seen, last: LastSeen, rest: tuple[Remains, Moment]) -> None:
-    end, (remains, now) = seen.end, rest
+def _end(draft: RunDraft, workspace: Workspace, seen: Seen, rest: tuple[Remains, Moment]) -> None:
+    end, (remains, now), words = seen.end, rest, seen.last
     assert end is not None
-    words = _last_words(workspace, seen.last, last)
     default: LossReason = "Terminated" if end.kind == "ended" else "Deleted"
     if workspace.phase in BEFORE_ATTACHMENT:
         reason = end.reason or words.reason or default
@@ -217,31 +225,15 @@ def _end(draft: RunDraft, workspace: Workspace, seen: Seen, last: LastSeen, rest
     started = seen.started
     if started is not None and _starts(workspace, started) > workspace.incarnation:
         _count(draft, workspace, started, now)
-    known = words.reason if words.reason in LOSS_REASONS else None
+    told = as_loss(words)
     lost = End(
-        reason=cast(LossReason, end.reason or known or default),
-        message=end.message or _told(words, known),
+        reason=cast(LossReason, end.reason or told.reason or default),
+        message=end.message or told.message,
         exit_code=end.exit_code,
         incarnation=None if started is None else _starts(workspace, started),
         version=end.version,
     )
     lose_into(draft, workspace, lost, remains, now)
-
-
-def _last_words(workspace: Workspace, seen: LastSeen, last: LastSeen) -> LastSeen:
-    """What was heard last of the body: now, before, or at the last restart of what runs inside."""
-    harness = workspace.harness
-    for words in (seen, last):
-        if words.reason is not None or words.message is not None:
-            return words
-    return LastSeen() if harness is None else LastSeen(reason=harness.reason, message=harness.message)
-
-
-def _told(words: LastSeen, known: str | None) -> str | None:
-    """The message of a loss that came without one; a reason that is none of a loss's is told in it."""
-    if known is not None or words.reason is None:
-        return words.message
-    return words.reason if words.message is None else f"{words.reason}: {words.message}"[:MESSAGE_MAX_CHARS]
 
 
 def _appear(draft: RunDraft, workspace: Workspace, seen: Seen, now: Moment) -> None:

@@ -74,11 +74,12 @@ class GroundMarks:
         """When the workspace was last said to be needed; its creation and the start of this node count."""
         return self._asserted.get(workspace_id)
 
-    def heard(self, workspace_id: str, reason: str | None, message: str | None) -> None:
-        """Somebody gave a reason or a message; what was not given stays as it was."""
-        if reason is not None or message is not None:
-            before = self.words(workspace_id)
-            self._words[workspace_id] = LastSeen(reason=reason or before.reason, message=message or before.message)
+    def heard(self, workspace_id: str, words: LastSeen) -> None:
+        """These are the last words about the workspace's body now."""
+        if words == LastSeen():
+            self._words.pop(workspace_id, None)
+        else:
+            self._words[workspace_id] = words
 
     def words(self, workspace_id: str) -> LastSeen:
         """The last reason and message of a workspace; empty when there were none."""

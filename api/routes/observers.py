@@ -12,7 +12,11 @@ router = APIRouter(route_class=Endpoint, tags=["workspaces"])
 
 @router.post("/v1/observers/{observer_id}/observations", response_model=Observed)
 async def observe(call: Call, observer_id: str, body: asked.ObserveScope) -> Answer:
-    """Report what was seen of a scope; with `synced` those that are attached and not named are gone."""
+    """Report what was seen of a scope; with `synced` those that are attached and not named are gone.
+
+    The observer holds a run of its own (`run_id`, `fence`), and a scope has one observer at a time: while the lease of
+    one is live, another is refused (`scope_observed`).
+    """
     part = None
     if body.part is not None:
         part = scopes.Part(sync_id=body.part.sync_id, index=body.part.index, last=body.part.last)

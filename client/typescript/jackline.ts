@@ -958,6 +958,7 @@ export interface Observe {
 
 /** What an observer saw of a scope; ``synced`` says that this is all there is. */
 export interface ObserveScope {
+  /** the observer's own run, which it holds under `fence` for as long as it observes: best one in the queue `_observers` whose concurrency key is the scope, as a key that is bound to workers must have it. While its lease is live, a batch of this scope for another run is refused (`scope_observed`) */
   run_id: string;
   fence?: number | null;
   scope: string;

@@ -11,6 +11,7 @@ import pytest
 
 from jackline import Client
 from jackline.cli import show
+from jackline.models import PolicyOptions
 from tests.client.serving import Service, WorkerProcess, bare_environment, free_port
 from tests.waiting import until
 
@@ -106,6 +107,22 @@ def test_a_submission_says_all_that_it_can(say: Say, tmp_path: Path) -> None:
         run["concurrency_key"],
     )
     assert (5, 2.5, 0.5) == tuple(run["policy"][name] for name in ("max_attempts", "lease_ttl_s", "retry_base_s"))
+
+
+@pytest.mark.parametrize("verb", ["submit", "run"])
+def test_every_choice_of_a_policy_can_be_made_on_the_command_line(say: Say, client: Client, verb: str) -> None:
+    chosen: dict[str, Any] = {
+        "max_attempts": 5, "lease_ttl_s": 2.5, "max_hold_s": 90.0, "retry_base_s": 0.5, "retry_cap_s": 7.0,
+        "verdict_by": "leader", "on_quiet": "fail_attempt", "quiet_after_s": 11.0, "total_after_s": 12.0,
+        "on_leader_gone": "park", "on_workspace_lost": "retry_fresh",
+    }  # fmt: skip
+    words = [f"--{name.removesuffix('_s').replace('_', '-')}={value}" for name, value in chosen.items()]
+    leave = ["--detach"] if verb == "run" else []
+    said = say(verb, "--queue", f"policy-{verb}", "--leader", "ada", *leave, *words, "--", "true")
+    (run,) = client.runs(queue=f"policy-{verb}").items
+
+    assert (0, set(PolicyOptions.__annotations__)) == (said.returncode, set(chosen)), said.stderr
+    assert chosen == json.loads(say("show", run.run_id, "--json").stdout)["policy"]
 
 
 def test_lists_are_tables_for_people_and_json_for_programs(say: Say, client: Client) -> None:

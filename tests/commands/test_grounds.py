@@ -10,6 +10,7 @@ from domain.handing import Park
 from domain.lease import FenceLost
 from domain.placing import Attach
 from domain.refusal import SettledOtherwise
+from domain.workspace_facts import LastSeen
 from domain.workspace_refusals import (
     IdentityChanged,
     IncarnationBackwards,
@@ -351,3 +352,33 @@ async def test_attaching_twice_is_once(world: World) -> None:
 
     assert done.position is None
     assert 1 == world.names(run_id).count("WorkspaceAttached")
+
+
+@pytest.mark.origin("C9", "H14")
+async def test_a_loss_tells_nothing_that_was_said_of_another_body(each_world: World) -> None:
+    run_id, _, workspace_id = await standing(each_world)
+    foreign = {"identity": "body-2", "reason": "Evicted", "message": "pressure elsewhere"}
+    await see(each_world, workspace_id, saw("gone", **foreign))
+    with pytest.raises(IdentityChanged):
+        await see(each_world, workspace_id, saw("present", **foreign))
+    lost = await see(each_world, workspace_id, saw("gone", identity="body-1"))
+
+    assert ("lost", "Deleted", None) == (lost["phase"], lost["lost"]["reason"], lost["lost"]["message"])
+    assert "elsewhere" not in str(await each_world.show(run_id))
+
+
+async def test_a_loss_tells_what_was_accepted_of_its_body_and_nothing_from_before_it_was_attached(
+    world: World,
+) -> None:
+    run_id, fence = await world.held()
+    workspace_id = await placed(world, run_id, fence, provider="kubernetes")
+    await workspaces.move(
+        world.desk, ADMIN, workspace_id, workspaces.Step(phase="waiting", on="node", message="no room")
+    )
+    await attached(world, workspace_id)
+    silent = world.desk.evidence.grounds.words(workspace_id)
+    await see(world, workspace_id, saw("present", reason="Evicted", message="node pressure"))
+    lost = await see(world, workspace_id, saw("gone"))
+
+    assert LastSeen() == silent
+    assert ("Evicted", "node pressure") == (lost["lost"]["reason"], lost["lost"]["message"])

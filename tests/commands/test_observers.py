@@ -4,6 +4,7 @@ import pytest
 
 from commands import workspaces
 from commands.desk import NotAllowed
+from commands.scopes import ScopeObserved
 from commands.watching import unknown_since_boot
 from domain.lease import FenceLost
 from tests.commands.ground import SCOPE, ground, observer, placed, report, saw, see, shown, standing
@@ -88,9 +89,8 @@ async def test_a_scope_that_another_observer_took_over_stays_known(world: World)
     _, _, workspace_id = await standing(world, ttl=3600, **IN)
     first, second = await observer(world), await observer(world, "obs-2", "another-key")
     await report(world, first, (workspace_id, saw("present")), synced=True)
-    await report(world, second, (workspace_id, saw("present")), synced=True)
-
     await world.close(*first)
+    await report(world, second, (workspace_id, saw("present")), synced=True)
     await world.keep()
     known = ground(world, workspace_id).unknown_since
     await world.close(*second)
@@ -129,3 +129,38 @@ async def test_at_a_boot_whatever_was_attached_to_is_unknown_and_an_earlier_unkn
         ground(world, seen).unknown_cause, ground(world, unseen).unknown_cause, ground(world, unseen).unknown_since,
     )  # fmt: skip
     assert ground(world, making).unknown_since is None
+
+
+@pytest.mark.origin("C29")
+@pytest.mark.parametrize("whole", [True, False], ids=["list", "batch"])
+async def test_a_scope_is_observed_by_one_at_a_time_whatever_the_key(each_world: World, *, whole: bool) -> None:
+    run_id, _, workspace_id = await standing(each_world, ttl=3600, **IN)
+    first = await observer(each_world, ttl=60)
+    second = await observer(each_world, "obs-2", "another-key", ttl=60)
+    await report(each_world, first, (workspace_id, saw("present")), synced=True)
+    each_world.go(20)
+
+    with pytest.raises(ScopeObserved) as refused:
+        await report(each_world, second, synced=whole)
+
+    assert (SCOPE, first[0], "obs", 40.0) == tuple(
+        refused.value.fields()[name] for name in ("scope", "observer_run_id", "holder", "retry_after_s")
+    )
+    assert "running" == each_world.state(run_id)
+    await report(each_world, second, scope="cluster-2", synced=True)
+
+
+async def test_a_scope_is_free_at_the_end_of_its_observers_lease_and_not_before(world: World) -> None:
+    _, _, workspace_id = await standing(world, ttl=3600, **IN)
+    first, second = await observer(world, ttl=60), await observer(world, "obs-2", "another-key", ttl=3600)
+    await report(world, first, (workspace_id, saw("present")), synced=True)
+
+    world.go(59.9)
+    with pytest.raises(ScopeObserved):
+        await report(world, second, (workspace_id, saw("present")))
+    world.go(0.1)
+    taken = await report(world, second, (workspace_id, saw("present")))
+    with pytest.raises(ScopeObserved) as refused:
+        await report(world, first, synced=True)
+
+    assert (1, "obs-2") == (taken["applied"], refused.value.fields()["holder"])

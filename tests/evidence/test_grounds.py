@@ -1,19 +1,21 @@
 """The marks about ground: last words, assertions, and who watches which scope."""
 
+from domain.workspace_facts import LastSeen
 from evidence.grounds import GroundMarks
 from tests.commands.clockwork import NOON
 
 SCOPE = ("default", "cluster-1")
 
 
-def test_the_last_words_keep_what_was_not_said_anew() -> None:
+def test_the_last_words_are_those_that_were_heard_last() -> None:
     marks = GroundMarks()
-    marks.heard("w", "Evicted", "disk pressure")
-    marks.heard("w", None, None)
-    marks.heard("w", None, "drained")
+    marks.heard("w", LastSeen(reason="Evicted", message="disk pressure"))
+    marks.heard("w", LastSeen(reason="Evicted", message="drained"))
 
     assert ("Evicted", "drained") == (marks.words("w").reason, marks.words("w").message)
     assert (None, None) == (marks.words("other").reason, marks.words("other").message)
+    marks.heard("w", LastSeen())
+    assert (LastSeen(), 0) == (marks.words("w"), marks.sizes()["words"])
 
 
 def test_the_latest_assertion_counts() -> None:

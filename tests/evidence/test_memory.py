@@ -3,6 +3,7 @@
 import pytest
 
 from domain.lease import LeaseMark
+from domain.workspace_facts import LastSeen
 from evidence.memory import Evidence, LeaseMarks
 from tests.commands.clockwork import NOON
 
@@ -122,7 +123,7 @@ async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -
     evidence.presence.arrive(("t", "ada"), "c1")
     evidence.tell_turn("r1", 1)
     evidence.grounds.asserted("ws1", NOON)
-    evidence.grounds.heard("ws1", "Evicted", None)
+    evidence.grounds.heard("ws1", LastSeen(reason="Evicted"))
     evidence.grounds.watched(("t", "s"), "r2", 1, NOON)
     kept = {"leases": 1, "activity": 1, "tools": 1, "workers": 1, "connections": 1, "sessions": 0, "turns": 1}
     kept |= {"asserted": 1, "words": 1, "observers": 1, "lists": 0}

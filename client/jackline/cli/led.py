@@ -90,7 +90,7 @@ def run(
     """
     submission = wanted.submission(needed(wanted, command))
     if leaving.keep or leaving.detach:
-        submission["policy"] = {**submission.get("policy", {}), "on_leader_gone": "keep"}
+        submission["policy"] = {"on_leader_gone": "keep", **submission.get("policy", {})}
     return run_async(_run(place, submission, detach=leaving.detach))
 
 

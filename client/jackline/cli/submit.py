@@ -47,6 +47,9 @@ class Wanted(Options):
     retry_cap: Annotated[float | None, typer.Option("--retry-cap", metavar="SECONDS", help="[300]")] = None
     verdict_by: Annotated[str | None, typer.Option(metavar="worker|leader", help="Default: worker.")] = None
     on_leader_gone: Annotated[str | None, typer.Option(metavar="cancel|keep|park", help="Default: cancel.")] = None
+    on_workspace_lost: Annotated[
+        str | None, typer.Option(metavar="settle_lost|retry_fresh|park", help="Default: settle_lost.")
+    ] = None
     on_quiet: Annotated[str | None, typer.Option(metavar="report|fail_attempt", help="Default: report.")] = None
     quiet_after: Annotated[float | None, typer.Option("--quiet-after", metavar="SECONDS", help="[300]")] = None
     total_after: Annotated[float | None, typer.Option("--total-after", metavar="SECONDS", help="[1800]")] = None
@@ -77,6 +80,7 @@ class Wanted(Options):
             "retry_cap_s": self.retry_cap,
             "verdict_by": self.verdict_by,
             "on_leader_gone": self.on_leader_gone,
+            "on_workspace_lost": self.on_workspace_lost,
             "on_quiet": self.on_quiet,
             "quiet_after_s": self.quiet_after,
             "total_after_s": self.total_after,
