@@ -444,10 +444,6 @@ export interface Ground {
   destroyed_at: string | null;
 }
 
-export interface HTTPValidationError {
-  detail?: ValidationError[];
-}
-
 /** The worker gives the run back unfinished. */
 export interface HandBack {
   fence?: number | null;
@@ -469,6 +465,8 @@ export interface Happened {
   worker: string | null;
   /** who, why or what, in one word */
   detail: string | null;
+  /** the workspace that it happened to, or null */
+  workspace_id: string | null;
 }
 
 /** How the last life inside the body ended. */
@@ -2011,14 +2009,6 @@ export interface Used {
   reservations_lapsed: number;
   effects: number;
   effects_ambiguous: number;
-}
-
-export interface ValidationError {
-  loc: Array<string | number>;
-  msg: string;
-  type: string;
-  input?: Json;
-  ctx?: { [key: string]: Json };
 }
 
 /** The leader judged. */

@@ -103,7 +103,8 @@ async def test_what_is_gone_is_listed_for_good_and_page_by_page(service: Service
 
     there = await service.ok("GET", PLACE)
     destroyed = await service.ok("GET", f"{PLACE}?phase=destroyed")
-    pages, cursor = [], ""
+    pages: list[list[str]] = []
+    cursor: str | None = ""
     while cursor is not None:
         page = await service.ok("GET", f"{PLACE}?all=true&limit=2{cursor}")
         pages.append([each["workspace_id"] for each in page["items"]])
