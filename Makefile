@@ -8,7 +8,7 @@ STAMP := $(VENV)/.jackline-ready
 ROOMS := domain journal projections evidence commands policies api watchers
 PYTHON ?=
 
-.PHONY: help setup demo test test-kubernetes-real check lint types arrows format bench sim soak openapi docs constraints clean
+.PHONY: help setup demo test test-kubernetes-real check lint types arrows format bench sim soak mutants openapi docs constraints clean
 
 help: ## print this help
 	@echo "Jackline: a run survives the death of its worker."
@@ -67,6 +67,11 @@ SOAK_S ?= 600
 soak: setup ## random worlds, kills, power cuts and lost answers for SOAK_S seconds (600); takes SEED, PARTS, SCALE
 	SOAK_S=$(SOAK_S) SEED='$(SEED)' PARTS='$(PARTS)' SCALE='$(SCALE)' $(BIN)/python -m tools.soak
 
+# Not part of the suite: about 20 minutes of one core. A run that was stopped goes on where it was; results are in mutants/.
+mutants: setup ## plant faults in domain/ and see which no test notices; takes MODULES ("lease run"), ARGS=--write
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/mutants.txt
+	$(BIN)/python -m tools.mutants $(MODULES) $(ARGS)
+
 openapi: setup ## regenerate docs/openapi.json and the TypeScript types
 	$(BIN)/python -m tools.openapi
 
@@ -77,7 +82,9 @@ constraints: setup ## pin again: the newest of everything that pyproject.toml an
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url \
 		--no-annotate --no-header --no-emit-package jackline --group dev pyproject.toml client/pyproject.toml \
 		--output-file constraints.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-emit-index-url \
+		--no-annotate --no-header --group mutants --constraint constraints.txt --output-file tools/mutants.txt
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist mutants .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} + -o -name __pycache__ -prune -exec rm -rf {} +

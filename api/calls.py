@@ -24,12 +24,13 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from api.admission import caller_of, require_role
+from api.admission import IDEMPOTENCY_KEY_MAX_CHARS, caller_of, require_role
 from api.bodies import BodyCut, BodyUnread, Reader, problems_in, receive_body
 from api.keys import Entry
 from api.node import Node
 from api.problems import JSON as PROBLEM_JSON
-from api.problems import Booting, InvalidBody, MethodNotAllowed, Problem, RouteUnknown
+from api.problems import Booting, EncodingUnknown, InvalidBody, MethodNotAllowed, Problem, RouteUnknown
+from api.requests import SAFE_INTEGER
 from api.roles import TABLE, Roles
 from api.streams import Stream
 from commands.desk import Caller, Desk
@@ -55,16 +56,26 @@ HEADERS: dict[str, dict[str, Any]] = {
         "in": "header",
         "required": False,
         "description": "a repeat under the same key gets the first answer; another body under it is refused",
-        "schema": {"type": "string", "maxLength": 255},
+        "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX_CHARS},
     },
     "Jackline-Fence": {
         "name": "Jackline-Fence",
         "in": "header",
         "required": False,
         "description": "the fence of the lease, unless the body carries it",
-        "schema": {"type": "integer", "minimum": 0},
+        "schema": {"type": "integer", "minimum": 0, "maximum": SAFE_INTEGER},
+    },
+    "Last-Event-ID": {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": False,
+        "description": "with `Accept: text/event-stream`: the `id` of the last event that was read",
+        "schema": {"type": "string"},
     },
 }
+
+RESUMES: dict[str, Any] = {"parameters": [HEADERS["Last-Event-ID"]]}
+"""What the description of a stream adds: it goes on where the reader was."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -97,8 +108,8 @@ class Call(Request):
         header = self.head.get(b"jackline-fence")
         if header is None:
             return inside
-        if not (header.isdigit() and len(header) <= 16):
-            raise InvalidBody([{"field": "Jackline-Fence", "limit": "a whole number"}])
+        if not (header.isdigit() and len(header) <= 16 and int(header) <= SAFE_INTEGER):
+            raise InvalidBody([{"field": "Jackline-Fence", "limit": f"a whole number up to {SAFE_INTEGER}"}])
         if inside is not None and inside != int(header):
             raise InvalidBody([{"field": "fence", "limit": f"the same as Jackline-Fence ({int(header)})"}])
         return int(header)
@@ -166,9 +177,7 @@ class Endpoint(APIRoute):
         plan, value = self.plan, None
         arguments: dict[str, Any] = dict(zip(plan.names, values, strict=True))
         if plan.reader is not None:
-            declared = headers.get(b"content-length", b"")
-            length = int(declared) if declared.isdigit() else None
-            body = await receive_body(channel[0], length, plan.reader.limit)
+            body = await receive_body(channel[0], _declared(headers), plan.reader.limit)
             arguments[plan.body], value = plan.reader.read(body)
         if plan.query is not None:
             arguments[plan.query_name] = _read_query(plan.query, scope["query_string"])
@@ -187,6 +196,19 @@ class Endpoint(APIRoute):
         if answer is None or self.good == 204:
             return 204, headers[1:], b""
         return self.good, headers, encode(answer)
+
+
+def _declared(headers: Mapping[bytes, bytes]) -> int | None:
+    """How long the body says it is.
+
+    Raises:
+        EncodingUnknown: it is packed; what it unpacks to has no bound, so nothing is ever unpacked.
+    """
+    packed = headers.get(b"content-encoding", b"identity")
+    if packed.lower() != b"identity":
+        raise EncodingUnknown(packed.decode("latin-1"))
+    declared = headers.get(b"content-length", b"")
+    return int(declared) if declared.isdigit() else None
 
 
 def _problem_headers(problem: Problem, error: Exception) -> tuple[Header, ...]:
@@ -227,6 +249,8 @@ def _extra(method: str, plan: _Plan, given: dict[str, Any] | None) -> dict[str, 
         parameters.append(HEADERS["Jackline-Fence"])
     if parameters:
         extra["parameters"] = parameters
+    if plan.reader is not None and not any(field.is_required() for field in plan.reader.model.model_fields.values()):
+        extra["requestBody"] = {"required": False}
     return extra
 
 

@@ -282,7 +282,7 @@ def _token(key_id: str, secret: str) -> str:
 
 def check_of(body: str) -> str:
     """The checksum of a token's body, as it stands at its end: CRC-32 in six letters and digits."""
-    number, digits = zlib.crc32(body.encode()), ""
+    number, digits = zlib.crc32(body.encode("utf-8", "replace")), ""
     for _ in range(CHECK_CHARS):
         number, digit = divmod(number, len(ALPHABET))
         digits = ALPHABET[digit] + digits
@@ -292,7 +292,7 @@ def check_of(body: str) -> str:
 def _parts(token: str) -> tuple[str, str]:
     """Id and secret of what may be a token; what is not one has neither, and is compared all the same."""
     parts = token.split("_")
-    if len(parts) != 4 or parts[0] != PREFIX or len(token) > 80:
+    if len(parts) != 4 or parts[0] != PREFIX or len(token) > 80 or parts[3] != check_of(token[: token.rindex("_")]):
         return "", ""
     return parts[1], parts[2]
 

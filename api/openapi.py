@@ -44,6 +44,8 @@ def document_of(app: "Application") -> dict[str, Any]:
         separate_input_output_schemas=False,
     )
     components = made["components"]
+    for theirs in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(theirs, None)
     components["schemas"]["Problem"] = Problem.model_json_schema()
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "jlk_..."}}
     made["security"] = [{"key": []}]
@@ -58,6 +60,8 @@ def _complete(operation: dict[str, Any], public: bool) -> None:
         operation["security"] = []
         return
     responses = operation["responses"]
+    # The framework's own refusal of a body, which is never sent: ours is a problem like any other.
+    responses.pop("422", None)
     schema = {"$ref": "#/components/schemas/Problem"}
     responses["default"] = {
         "description": "a problem (RFC 9457)",

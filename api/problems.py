@@ -23,6 +23,7 @@ STATUS: Mapping[str, int] = {
     "malformed": 422,
     "body_too_large": 413,
     "too_deep": 413,
+    "encoding_unknown": 415,
     "unauthenticated": 401,
     "rate_limited": 429,
     "not_allowed": 403,
@@ -83,6 +84,8 @@ STATUS: Mapping[str, int] = {
 """Code to HTTP status, for everything that can be sent."""
 
 JSON = (b"content-type", b"application/problem+json")
+TEXT_MAX_CHARS = 500
+"""Longest text in a problem: a value that is far too long is shown by its beginning, not sent back."""
 _COMMON = ("type", "title", "status", "code", "detail")
 
 
@@ -111,6 +114,15 @@ class BodyTooLarge(Refusal):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the body has more than {limit} bytes", limit=limit)
+
+
+class EncodingUnknown(Refusal):
+    """The body is packed, and bodies are taken as they are."""
+
+    code = "encoding_unknown"
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"the body has the encoding {encoding[:64]!r}; it must have none", encoding=encoding[:64])
 
 
 class TooDeep(Refusal):
@@ -270,10 +282,16 @@ def _problem(code: str, detail: str, fields: dict[str, Any]) -> Problem:
         "title": code.replace("_", " ").capitalize(),
         "status": status,
         "code": code,
-        "detail": detail,
-        **{name: value for name, value in fields.items() if name not in _COMMON},
+        "detail": _cut(detail),
+        **{name: _cut(value) for name, value in fields.items() if name not in _COMMON},
     }
     return Problem(status, document, tuple(_headers(code, fields)))
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > TEXT_MAX_CHARS:
+        return value[: TEXT_MAX_CHARS - 1] + "…"
+    return value
 
 
 def _headers(code: str, fields: dict[str, Any]) -> list[tuple[bytes, bytes]]:

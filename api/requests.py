@@ -45,6 +45,8 @@ def _instant(value: Any) -> datetime:
 Instant = Annotated[datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})]
 Fence = Annotated[int, Field(ge=0, le=SAFE_INTEGER, description="the fence of the lease; may be sent as a header")]
 OptionalFence = Fence | None
+Id = Annotated[str, Field(min_length=1, max_length=128)]
+Position = Annotated[int, Field(ge=0, le=SAFE_INTEGER)]
 
 
 class Body(BaseModel):
@@ -294,7 +296,7 @@ class Reassign(Body):
     """Which leader wants the run from now on, and the revision that the caller has seen."""
 
     leader_id: str
-    revision: int = Field(ge=1)
+    revision: int = Field(ge=1, le=SAFE_INTEGER)
 
 
 class RunFilter(Body):
@@ -346,8 +348,8 @@ class NewKey(Body):
 
     name: str = Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._-]+$")
     role: Role
-    leader_ids: list[str] | None = Field(None, max_length=1000)
-    worker_ids: list[str] | None = Field(None, max_length=1000)
+    leader_ids: list[Id] | None = Field(None, max_length=1000)
+    worker_ids: list[Id] | None = Field(None, max_length=1000)
     not_after: Instant | None = None
 
 
@@ -360,18 +362,18 @@ class Query(BaseModel):
 class Reading(Query):
     """How fresh a read must be."""
 
-    min_position: int | None = Field(None, ge=0, description="wait, bounded, until the answer reflects this position")
+    min_position: Position | None = Field(None, description="wait, bounded, until the answer reflects this position")
 
 
 class ReadFacts(Reading):
     """From which position on, and how many."""
 
-    after: int = Field(0, ge=0)
+    after: Position = 0
     limit: int = Field(1000, ge=1, le=1000)
 
 
 class ReadOutput(Reading):
     """From which chunk on (`<fence>.<seq>`), and how many."""
 
-    after: str | None = Field(None, pattern=r"^\d{1,15}\.\d{1,16}$")
+    after: str | None = Field(None, pattern=r"^[0-9]{1,15}\.[0-9]{1,16}$")
     limit: int = Field(1000, ge=1, le=1000)

@@ -21,7 +21,7 @@ from api.keys import Key
 from api.node import Node
 from api.problems import InvalidBody, Stopping
 from api.queries import ReadRun
-from api.requests import ReadFacts, ReadOutput
+from api.requests import SAFE_INTEGER, ReadFacts, ReadOutput
 from api.streams import COMMENT, COMMENT_S, Opened, Stream, frame
 from commands.desk import Caller, Desk
 from commands.showing import ever_of, show_run, unknown_since, workspace_of
@@ -222,7 +222,7 @@ def resume_at(call: Call, after: int) -> int:
     last = call.headers.get("last-event-id", "")
     if not last:
         return after
-    if not (last.isascii() and last.isdigit() and len(last) <= 18):
+    if not (last.isascii() and last.isdigit() and len(last) <= 16 and int(last) <= SAFE_INTEGER):
         raise InvalidBody([{"field": "Last-Event-ID", "limit": "the position of an event of this stream"}])
     return int(last)
 

@@ -21,7 +21,6 @@ from domain.handing import expire_into, refuse_pending, spends_the_last
 from domain.lease import (
     FenceBumped,
     Held,
-    Lease,
     LeaseBound,
     LeaseHeld,
     LeaseReserved,
@@ -108,7 +107,7 @@ def claim(standing: Standing, grant: Grant, work: Work, now: Moment) -> RunDraft
     if (grant.cause == "queue" or grant.token is not None) and not isinstance(run.phase, Queued):
         raise WrongState(run_id=run.run_id, state=standing.state, wanted="queued")
     if isinstance(standing.lease, Held):
-        _take_over(draft, work, now)
+        _take_over(draft, standing.lease, work, now)
     elif isinstance(run.phase, Queued) and grant.cause == "queue" and now.wall < run.phase.due_at:
         raise LeaseHeld(holder="", fence=standing.lease.fence, retry_after_s=_until(run.phase.due_at, now))
     _grant(draft, grant, now)
@@ -135,28 +134,19 @@ def _refuse_held(standing: Standing, now: Moment) -> None:
         raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
 
 
-def _take_over(draft: RunDraft, work: Work, now: Moment) -> None:
-    run, lease = draft.standing.known, draft.standing.lease
-    mark = draft.standing.mark
+def _take_over(draft: RunDraft, lease: Held, work: Work, now: Moment) -> None:
+    run, mark = draft.standing.known, draft.standing.mark
     refuse_pending(draft.standing, now)
     if spends_the_last(draft.standing) or run.cancel is not None or run.pause_asked or _slice_is_due(lease, now):
-        left = 0.0 if mark is None else max(0.0, mark.ttl_deadline - now.mono)
-        raise LeaseHeld(holder=_worker(lease), fence=lease.fence, retry_after_s=round(left, 3))
+        assert mark is not None  # a lease without a mark is live
+        left = max(0.0, mark.ttl_deadline - now.mono)
+        raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
     expire_into(draft, Remains(work=work), now)
 
 
-def _slice_is_due(lease: Lease, now: Moment) -> bool:
+def _slice_is_due(lease: Held, now: Moment) -> bool:
     """Where deadline and slice end fall together the slice comes first, and its end is the policy's to write."""
-    return (
-        isinstance(lease, Held)
-        and not lease.sliced
-        and lease.slice_ends_at is not None
-        and lease.slice_ends_at <= now.wall
-    )
-
-
-def _worker(lease: object) -> str:
-    return lease.worker if isinstance(lease, Held) else ""
+    return not lease.sliced and lease.slice_ends_at is not None and lease.slice_ends_at <= now.wall
 
 
 def _grant(draft: RunDraft, grant: Grant, now: Moment) -> None:

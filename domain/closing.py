@@ -125,7 +125,7 @@ def _follow_up(draft: RunDraft, command: Close, remains: Remains, now: Moment) -
 
 def _left(command: Close, remains: Remains) -> Remains:
     """What may be salvaged: nothing beside a result."""
-    return remains if command.result == NULL else Remains(work=remains.work)
+    return remains if command.result == NULL else Remains()
 
 
 def _failed_attempts(run: Run, command: Close, fence: int) -> int:

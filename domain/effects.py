@@ -205,7 +205,7 @@ def claim(ledger: EffectLedger, command: ClaimEffect, now: datetime) -> tuple[An
 
 def _check_key(key: str) -> None:
     if not key or len(key) > KEY_MAX_CHARS:
-        raise InvalidCommand(field="key", value=key[:KEY_MAX_CHARS], limit=f"1 to {KEY_MAX_CHARS} characters")
+        raise InvalidCommand(field="key", value=key[: KEY_MAX_CHARS + 1], limit=f"1 to {KEY_MAX_CHARS} characters")
 
 
 def finish(

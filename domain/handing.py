@@ -132,18 +132,20 @@ def expire_into(draft: RunDraft, remains: Remains, now: Moment) -> None:
         due_at = now.wall + timedelta(seconds=CONTINUATION_S)
         _hand_on(draft, Ending(outcome="slice_ended", cites=(expired,), due_at=due_at), remains, now)
     else:
-        timeout = draft.on_run(_timeout(lease, draft, detached=detached, cited=expired))
+        timeout = draft.on_run(_timeout(lease, mark, detached=detached, cited=expired))
         outcome = Ending(
             outcome="detached" if detached else "expired", cites=(expired, timeout), counted=True, due_at=now.wall
         )
         _hand_on(draft, outcome, remains, now)
 
 
-def _timeout(lease: Held, draft: RunDraft, *, detached: bool, cited: str) -> WorkerTimeout:
-    mark = draft.standing.mark
-    marks = {"ttl_s": lease.ttl_s, "granted_at": lease.granted_at.isoformat()}
-    if mark is not None:
-        marks |= {"last_renewed_at": mark.renewed_at.isoformat(), "renewals": mark.renewals}
+def _timeout(lease: Held, mark: LeaseMark, *, detached: bool, cited: str) -> WorkerTimeout:
+    marks = {
+        "ttl_s": lease.ttl_s,
+        "granted_at": lease.granted_at.isoformat(),
+        "last_renewed_at": mark.renewed_at.isoformat(),
+        "renewals": mark.renewals,
+    }
     kind = "detached" if detached else "lease_expired"
     return WorkerTimeout(kind=kind, fence=lease.fence, worker=lease.worker, marks=marks, cites=(cited,))  # type: ignore[arg-type]
 
@@ -166,7 +168,8 @@ def refuse_pending(standing: Standing, now: Moment) -> None:
     """Refuse what would come before the end of a lease that ran out and that a pending loss is decided by."""
     lease, mark = standing.lease, standing.mark
     if isinstance(lease, Held) and not standing.live(now) and pending_loss(standing) is not None:
-        left = 0.0 if mark is None else max(0.0, mark.ttl_deadline - now.mono)
+        assert mark is not None  # a lease without a mark is live
+        left = max(0.0, mark.ttl_deadline - now.mono)
         raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
 
 

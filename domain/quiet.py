@@ -100,7 +100,7 @@ def _told(run: Run, overdue: Overdue) -> bool:
 def _stall(draft: RunDraft, told: str, remains: Remains, now: Moment) -> None:
     run = draft.standing.known
     due_at = now.wall + timedelta(seconds=run.policy.backoff_s(run.failed_attempts + 1))
-    ending = judge_pending(draft, Ending(outcome="stalled", cites=(told,), counted=True), remains, now)
+    ending = judge_pending(draft, Ending(outcome="stalled", cites=(told,)), remains, now)
     if ending is not None:
         fail_attempt(draft, Failed(outcome="stalled", cites=ending.cites, due_at=due_at), remains, now)
 

@@ -51,8 +51,9 @@ class SettledOtherwise(Refusal):
     code = "run_settled"
 
     def __init__(self, *, run_id: str, state: str, reason: str | None) -> None:
+        why = f" ({reason})" if reason else ""
         super().__init__(
-            f"run {run_id!r} is {state} ({reason}) and does not change", run_id=run_id, state=state, reason=reason
+            f"run {run_id!r} is {state}{why} and does not change", run_id=run_id, state=state, reason=reason
         )
 
 

@@ -8,7 +8,7 @@ destroyed at once, whatever ended the run. A kept workspace is not reaped; only 
 from domain.run_facts import CancelRequested
 from domain.standing import RunDraft
 from domain.values import Moment, Value
-from domain.workspace import Workspace
+from domain.workspace import Workspace, workspace_stream
 from domain.workspace_facts import ProvisionFaulted, WorkspaceDestroyed, WorkspaceReleased
 
 SERVICE = "jackline"
@@ -65,6 +65,6 @@ def _kept(draft: RunDraft) -> bool:
 def _faulted(draft: RunDraft, workspace: Workspace) -> bool:
     """Whether this very decision says that the body never came to be: it stays to be looked at."""
     return any(
-        isinstance(fact, ProvisionFaulted) and stream.endswith(f"-{workspace.workspace_id}")
+        isinstance(fact, ProvisionFaulted) and stream == workspace_stream(workspace.workspace_id)
         for stream, fact in draft.entries
     )

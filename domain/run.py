@@ -202,7 +202,7 @@ def _steered(run: Run, fact: SteeringFact) -> dict[str, object]:  # noqa: C901  
         case InputProvided():
             return _answered(run, fact)
         case RunResumed():
-            return {"phase": _continued(run, fact.due_at, "resumed")}
+            return {"phase": _continued(fact.due_at, "resumed")}
         case PauseRequested():
             return {"pause_asked": True}
         case CancelRequested():
@@ -268,10 +268,10 @@ def _answered(run: Run, fact: InputProvided) -> dict[str, object]:
     answered = Answered(
         question=fact.question, answer=fact.answer, principal=fact.by, at=fact.provided_at, fence=fact.fence
     )
-    return {"phase": _continued(run, fact.due_at, "answered"), "answers": (*run.answers, answered)}
+    return {"phase": _continued(fact.due_at, "answered"), "answers": (*run.answers, answered)}
 
 
-def _continued(run: Run, due_at: datetime | None, reason: str) -> Phase:
+def _continued(due_at: datetime | None, reason: str) -> Phase:
     return Running() if due_at is None else Queued(due_at=due_at, reason=reason)
 
 

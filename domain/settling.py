@@ -14,6 +14,8 @@ The settlement itself is one helper, which every policy that settles shares; onl
 
 from typing import Literal
 
+import msgspec
+
 from domain.fencing import fence_lost
 from domain.lease import FenceLost, Held, LeaseRevoked, holder_of
 from domain.releasing import release_after
@@ -86,9 +88,9 @@ def settle_into(draft: RunDraft, settlement: Settlement, remains: Remains, now: 
 
 
 def cancelled_by(run: Run, *cites: str) -> Settlement:
-    """The run ends as its principal asked, now that these facts are there too."""
-    asked = () if run.cancel is None else (run.cancel.citation,)
-    return Settlement(state="cancelled", reason="cancelled", cites=(*asked, *cites))
+    """The run ends as its principal asked before, now that these facts are there too."""
+    assert run.cancel is not None
+    return Settlement(state="cancelled", reason="cancelled", cites=(run.cancel.citation, *cites))
 
 
 def cancel(standing: Standing, command: Cancel, remains: Remains, now: Moment) -> RunDraft:
@@ -131,10 +133,7 @@ def end_into(draft: RunDraft, settlement: Settlement, remains: Remains, now: Mom
         settle_into(draft, settlement, remains, now)
         return
     ended = end_attempt(draft, Ending(outcome="revoked", cites=settlement.cites), remains.work, now)
-    cited = Settlement(
-        state=settlement.state, reason=settlement.reason, cites=(*settlement.cites, ended), error=settlement.error
-    )
-    settle_into(draft, cited, remains, now)
+    settle_into(draft, msgspec.structs.replace(settlement, cites=(*settlement.cites, ended)), remains, now)
 
 
 def verdict(standing: Standing, command: Verdict, remains: Remains, now: Moment) -> RunDraft:

@@ -13,7 +13,7 @@ from domain.decider import Draft
 from domain.fencing import fence_lost, is_late
 from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved
 from domain.refusal import RunUnknown
-from domain.run import Absent, Parked, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
+from domain.run import Absent, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
 from domain.run_facts import AttemptEnded, EndOutcome, RunParked, RunSettled, State, Work
 from domain.values import NULL, Fact, Json, Moment, Value, cite
 from domain.workspace import Workspace, workspace_stream
@@ -233,8 +233,3 @@ def refuse_unless(standing: Standing, wanted: str, *, met: bool) -> None:
     refuse_settled(standing)
     if not met:
         raise WrongState(run_id=standing.run_id, state=standing.state, wanted=wanted)
-
-
-def parked(run: Run) -> Parked | None:
-    """The wait that the run is in, if it is parked."""
-    return run.phase if isinstance(run.phase, Parked) else None

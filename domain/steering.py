@@ -13,7 +13,7 @@ from domain.run import Parked, Queued, Run, Running
 from domain.run_facts import InputProvided, PauseRequested, RunResumed, RunSubmitted
 from domain.standing import Remains, RunDraft, Standing, pause_now, refuse_settled, refuse_unless
 from domain.submission import Submit
-from domain.values import NULL, Json, Moment
+from domain.values import Json, Moment
 
 ANSWERABLE = ("waiting_input", "waiting_peer")
 RESUMABLE = ("waiting_takeover", "paused")
@@ -69,7 +69,7 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
     run, phase = standing.known, standing.known.phase
     asks = isinstance(phase, Parked) and phase.kind in ANSWERABLE
     refuse_unless(standing, "waiting_input or waiting_peer", met=asks)
-    question = phase.question if isinstance(phase, Parked) else NULL
+    assert isinstance(phase, Parked)
     refuse_pending(standing, now)
     draft, fence = standing.draft(), _live_fence(standing, now)
     due_at = None if fence is not None else run.submission.due_at
@@ -77,7 +77,7 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
     if draft.settles:
         return draft
     draft.on_run(
-        InputProvided(question=question, answer=given, by=by, fence=fence, due_at=due_at, provided_at=now.wall)
+        InputProvided(question=phase.question, answer=given, by=by, fence=fence, due_at=due_at, provided_at=now.wall)
     )
     if fence is None and run.pause_asked:
         draft.on_run(pause_now(now))

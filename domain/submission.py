@@ -116,7 +116,7 @@ def check_policy(policy: Policy) -> None:
 
 def _check_range(field: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise InvalidCommand(field=field, value=value, limit=f"between {low:g} and {high:g}")
+        raise InvalidCommand(field=field, value=value, limit=f"between {low:.12g} and {high:.12g}")
 
 
 def _check_text(field: str, value: str | None) -> None:
@@ -131,7 +131,7 @@ def check_labels(field: str, value: dict[str, str]) -> None:
     for key, text in value.items():
         if not 1 <= len(key) <= NAME_MAX_CHARS or len(text) > NAME_MAX_CHARS:
             raise InvalidCommand(
-                field=f"{field}.{key[:NAME_MAX_CHARS]}",
-                value=text[:NAME_MAX_CHARS],
-                limit=f"at most {NAME_MAX_CHARS} characters",
+                field=f"{field}.{key[: NAME_MAX_CHARS + 1]}",
+                value=text[: NAME_MAX_CHARS + 1],
+                limit=f"at most {NAME_MAX_CHARS} characters, under a name of 1 to {NAME_MAX_CHARS}",
             )

@@ -59,7 +59,7 @@ class TurnOver(Refusal):
 
     def __init__(self, over: Over) -> None:
         super().__init__(
-            f"turn {over.turn} is {over.ended} ({over.code}) and does not change",
+            f"turn {over.turn} is {over.ended}{f' ({over.code})' if over.code else ''} and does not change",
             turn=over.turn, ended=over.ended, reason=over.code, told=over.message,
         )  # fmt: skip
 

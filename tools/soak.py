@@ -8,6 +8,7 @@ that much longer or shorter.
 How long a killed service takes to be healthy is measured here and printed; the suite never asserts a time.
 """
 
+import importlib.util
 import os
 import random
 import subprocess
@@ -20,6 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
+from tests.attack.fuzzing import fuzz
+from tests.attack.parsers import PARSERS
 from tests.faults.damage import flipped
 from tests.faults.following import follow_across
 from tests.faults.torn import KEPT, crash, recorded
@@ -36,8 +39,9 @@ SEED_BITS = 32
 WORLDS_S = 60
 KILLS, POINTS, FLIPS, COMMANDS, CUTS = 500, 5_000, 400, 3_000, 500
 LINEAR_RUNS, LINEAR_OPERATIONS = 150, 100
+FUZZED_EXAMPLES, PARSER_S = 500, 20
 CUT_SHARE = 0.05
-SUITES = ("tests/simulation", "tests/system", "tests/faults", "tests/linear")
+SUITES = ("tests/simulation", "tests/system", "tests/faults", "tests/linear", "tests/attack")
 CHECKOUT = Path(__file__).resolve().parent.parent
 SCALE = float(os.environ.get("SCALE") or 1.0)
 
@@ -161,8 +165,32 @@ def streams(seed: int, place: Path) -> str:
     return f"{cuts} cuts: {read} frames, each once and in order"
 
 
+def interface(seed: int, place: Path) -> str:
+    """The interface against its own document."""
+    service = Service(Path(sys.executable).with_name("jackline"), place / "data", key_failures=1_000_000).start()
+    try:
+        document = service.caller().get("/v1/openapi.json").ok()
+        found = fuzz(service, document, place / "fuzz", seed, scaled(FUZZED_EXAMPLES))
+        assert found.code == 0, found.said
+        assert service.caller().get("/healthz").ok()["status"] == "ok"
+    finally:
+        service.end()
+    return f"{found.cases} cases for {found.operations} operations, {found.links} links followed: 0 failures, 0 of 5xx"
+
+
+def parsers(seed: int, place: Path) -> str:
+    """Each parser under a coverage-guided fuzzer, where there is one."""
+    if importlib.util.find_spec("atheris") is None:
+        return "not tried: atheris is not installed (pip install atheris)"
+    seconds = scaled(PARSER_S)
+    for name in PARSERS:
+        _run("-m", "tools.fuzz", name, str(seconds), f"-seed={seed}", "-verbosity=0")
+    return f"{len(PARSERS)} parsers, {seconds} s each: 0 uncaught exceptions"
+
+
 PARTS: dict[str, Callable[[int, Path], str]] = {
-    part.__name__: part for part in (worlds, suites, kills, torn, flips, answers, histories, streams)
+    part.__name__: part
+    for part in (worlds, suites, kills, torn, flips, answers, histories, streams, interface, parsers)
 }
 
 

@@ -35,7 +35,12 @@ async def claim_run(call: Call, run_id: str, body: requests.ClaimRun) -> Answer:
     return await claims.claim_run(call.desk, call.caller, run_id, body.worker_id)
 
 
-@router.post("/v1/reservations", status_code=201, response_model=wire.Reservation)
+@router.post(
+    "/v1/reservations",
+    status_code=201,
+    response_model=wire.Reservation,
+    responses={204: {"description": "nothing is due"}, "default": {"description": "a problem (RFC 9457)"}},
+)
 async def reserve(call: Call, body: requests.Reserve) -> Answer:
     """Set a run aside for a worker that is getting ready; 204 when nothing is due."""
     _open(call)

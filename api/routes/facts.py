@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from api import requests, wire
-from api.calls import Answer, Call, Endpoint
+from api.calls import RESUMES, Answer, Call, Endpoint
 from api.views import (
     facts_page,
     facts_stream,
@@ -27,7 +27,12 @@ STREAMED = {
 }
 
 
-@router.get("/v1/runs/{run_id}/facts", response_model=wire.Facts, responses={200: STREAMED, "default": PROBLEM})
+@router.get(
+    "/v1/runs/{run_id}/facts",
+    response_model=wire.Facts,
+    responses={200: STREAMED, "default": PROBLEM},
+    openapi_extra=RESUMES,
+)
 async def facts(call: Call, run_id: str, query: Annotated[requests.ReadFacts, Query()]) -> Answer:
     """The facts of a run in order; as a stream they go on, and resume after `Last-Event-ID`."""
     await reached(call.node, query.min_position)
@@ -41,6 +46,7 @@ async def facts(call: Call, run_id: str, query: Annotated[requests.ReadFacts, Qu
     "/v1/runs/{run_id}/output",
     response_model=wire.OutputPage,
     responses={200: STREAMED, "default": PROBLEM},
+    openapi_extra=RESUMES,
 )
 async def output(call: Call, run_id: str, query: Annotated[requests.ReadOutput, Query()]) -> Answer:
     """The output of a run; as a stream it goes on until the run has ended, and resumes after `Last-Event-ID`."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from api import model_queries, requests, wire_models, wire_service
-from api.calls import Answer, Call, Endpoint
+from api.calls import RESUMES, Answer, Call, Endpoint
 from api.leading import conversation
 from api.stored import model_of
 from api.streams import COMMENT, Opened, Stream, frame
@@ -41,7 +41,7 @@ async def show(call: Call, leader_id: str) -> Answer:
     return presence.show_presence(call.desk, call.caller, leader_id)
 
 
-@router.get(f"{LEADER}/presence", responses={200: STREAMED, "default": PROBLEM})
+@router.get(f"{LEADER}/presence", responses={200: STREAMED, "default": PROBLEM}, openapi_extra=RESUMES)
 async def be_present(call: Call, leader_id: str) -> Answer:
     """Be present for as long as this stream lasts; it tells what happens to the leader's runs."""
     presence.require_may_be(call.desk, call.caller, leader_id)

@@ -444,10 +444,6 @@ export interface Ground {
   destroyed_at: string | null;
 }
 
-export interface HTTPValidationError {
-  detail?: ValidationError[];
-}
-
 /** The worker gives the run back unfinished. */
 export interface HandBack {
   fence?: number | null;
@@ -2024,14 +2020,6 @@ export interface Used {
   reservations_lapsed: number;
   effects: number;
   effects_ambiguous: number;
-}
-
-export interface ValidationError {
-  loc: Array<string | number>;
-  msg: string;
-  type: string;
-  input?: Json;
-  ctx?: { [key: string]: Json };
 }
 
 /** The leader judged. */

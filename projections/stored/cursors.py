@@ -39,7 +39,7 @@ def read_cursor(scope: Any, cursor: str, shape: Any) -> Any:
         InvalidCommand: the cursor was altered, or is of another list.
     """
     given = cursor[: CURSOR_MAX_CHARS + 1]
-    with contextlib.suppress(ValueError, msgspec.MsgspecError):
+    with contextlib.suppress(ValueError, msgspec.MsgspecError, RecursionError):
         place = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))[_CHECK_BYTES:]
         last = msgspec.msgpack.decode(place, type=shape)
         if given == write_cursor(scope, last):

@@ -193,7 +193,7 @@ class Outcome:
 def given(*facts: Told) -> Given:
     """How a run stands after these facts."""
     nothing = Standing(run_id=RUN, run=run.ABSENT, lease=lease.VACANT, effects=effects.EMPTY)
-    return Given(told(nothing, _flat(facts)))
+    return Given(told(nothing, flat(facts)))
 
 
 def told(standing: Standing, facts: Iterable[Fact | On]) -> Standing:
@@ -225,7 +225,7 @@ def _on(stream: str, fact: Fact) -> Fact | On:
 
 def on(workspace_id: str, *facts: Told) -> list[On]:
     """The facts of that workspace."""
-    return [On(workspace_id, each.fact if isinstance(each, On) else each) for each in _flat(facts)]
+    return [On(workspace_id, each.fact if isinstance(each, On) else each) for each in flat(facts)]
 
 
 def ground_citation(version: int, workspace_id: str = GROUND) -> str:
@@ -256,12 +256,13 @@ def _mark(mark: LeaseMark | None, facts: Iterable[Fact]) -> LeaseMark | None:
     return mark
 
 
-def _flat(facts: Iterable[Told]) -> Iterable[Fact | On]:
+def flat(facts: Iterable[Told]) -> Iterable[Fact | On]:
+    """The facts of these lists of facts, in order."""
     for fact in facts:
         if isinstance(fact, Fact | On):
             yield fact
         else:
-            yield from _flat(fact)
+            yield from flat(fact)
 
 
 def _name(fact: Fact | type[Fact]) -> str:

@@ -22,6 +22,7 @@ from tests.domain.facts import (
     submitted,
 )
 from tests.domain.facts import sliced as slice_ended
+from tests.domain.ground_facts import placed
 from tests.domain.kit import given, noon, run_citation, text
 
 BY_LEADER = submitted(verdict_by="leader")
@@ -355,3 +356,21 @@ def test_only_the_very_name_of_a_missing_exit_loses_a_run(error: object) -> None
     last = given(submitted(max_attempts=1), granted())
 
     last.when(close("failed", error=error), at=20).after.now_it_is("failed")
+
+
+@pytest.mark.parametrize(("error", "code"), [("boom", "boom"), ({"code": "boom"}, "boom"), (5, ""), ({"code": 5}, "")])
+def test_an_error_is_called_by_its_text_or_its_code_and_else_has_no_name(error: object, code: str) -> None:
+    assert code == closing.code_of(text(error))
+
+
+def test_a_late_close_of_an_attempt_that_was_counted_lets_go_of_no_workspace_while_attempts_are_left() -> None:
+    expired_once = given(submitted(max_attempts=2), granted(), placed(), expired())
+
+    expired_once.when(close("failed"), at=70).then(RunClosed, LeaseReleased).now_it_is("queued")
+
+
+def test_a_close_is_repeated_by_the_worker_that_closed_and_by_no_other() -> None:
+    after = given(submitted(), granted(), closed())
+
+    after.when(close(by="ada"), at=30).then_nothing()
+    after.when(close(by="bob"), at=30).then_refused(FenceLost)

@@ -26,7 +26,7 @@ from domain.effects import (
     reconcile,
 )
 from domain.refusal import InvalidCommand, Refusal
-from domain.values import digest
+from domain.values import NULL, digest
 from tests.domain.facts import completed, effect_failed, intended, made_ambiguous, reconciled
 from tests.domain.kit import noon, text
 
@@ -221,3 +221,7 @@ def test_the_ledger_lists_what_is_unfinished_in_the_order_in_which_it_was_begun(
 
     assert ("b", "c") == begun.intended
     assert 4 == begun.version
+
+
+def test_an_effect_of_which_nobody_knows_has_no_outcome() -> None:
+    assert NULL == ledger(intended(), made_ambiguous()).effects["mail"].outcome

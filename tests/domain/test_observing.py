@@ -33,7 +33,9 @@ from tests.domain.facts import granted, submitted
 from tests.domain.ground_facts import (
     BODY,
     admitted,
+    attached,
     ground,
+    lose,
     lost,
     moved,
     observe,
@@ -309,3 +311,18 @@ def test_a_report_is_put_together_without_regard_to_most_of_its_order() -> None:
 
     forth, back = put_together(workspace, report), put_together(workspace, report[::-1])
     assert (forth.started, forth.restored, forth.end) == (back.started, back.restored, back.end)
+
+
+@pytest.mark.parametrize(("reason", "told"), [("Evicted", ("Evicted", "boom")), ("Error", ("Deleted", "Error: boom"))])
+def test_a_loss_without_words_carries_those_of_the_last_restart(reason: str, told: tuple[str, str]) -> None:
+    started_again = seen("harness_restarted", incarnation=2, reason=reason, message="boom")
+    followed = given(submitted(), granted(), ground()).when(observe(started_again), at=20).after.when(lose(), at=30)
+
+    loss = followed.fact(WorkspaceLost)
+    assert told == (loss.reason, loss.message)
+
+
+def test_a_body_that_was_never_started_again_is_lost_in_its_first_life() -> None:
+    followed = given(submitted(), granted(), placed(), attached(incarnation=0)).when(lose(), at=30)
+
+    assert 0 == followed.fact(WorkspaceLost).incarnation

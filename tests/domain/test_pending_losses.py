@@ -195,3 +195,40 @@ def test_a_leader_that_is_gone_goes_before_a_loss() -> None:
 
     outcome.then(WorkerTimeout, AttemptEnded, RunSettled, LeaseRevoked).now_it_is("cancelled")
     assert "leader_gone" == outcome.fact(RunSettled).reason
+
+
+def test_a_claim_that_comes_before_a_pending_loss_is_decided_is_told_to_the_millisecond_when_to_come_back() -> None:
+    refusal = asked().detached(5).when(claim(), at=10.12345).then_refused(LeaseHeld)
+
+    assert (49.877, "ada", 1) == (refusal.retry_after_s, refusal.holder, refusal.fence)
+
+
+@pytest.mark.parametrize(("first", "second", "cited"), [(6, 7, "w1"), (7, 6, "w2"), (6, 6, "w1")])
+def test_of_two_pending_losses_the_earlier_one_decides_and_of_two_at_once_the_one_with_the_smaller_name(
+    first: float, second: float, cited: str
+) -> None:
+    two = given(
+        submitted(), granted(), ground(), on("w2", ground(workspace_id="w2")),
+        on("w2", lost("PodFailed", at=second, pending=True)), lost("ProcessExited", at=first, pending=True),
+    )  # fmt: skip
+
+    ended = two.when(expire(), at=60).fact(AttemptEnded)
+
+    assert ground_citation(3, cited) == ended.cites[-1]
+
+
+def test_the_message_of_a_pending_loss_is_in_what_is_settled_by_it() -> None:
+    told = standing().when(observe(seen("ended", reason="PodFailed", message="out of disk", exit_code=3)), at=20).after
+
+    settled = told.when(expire(), at=60).fact(RunSettled)
+
+    assert ("out of disk", 3) == (of_json(settled.error)["message"], of_json(settled.error)["exit_code"])
+
+
+def test_a_loss_that_was_pending_under_a_lease_that_is_gone_decides_nothing_more() -> None:
+    queued = asked("retry_fresh").when(expire(), at=60).after
+
+    queued.when(tell(), at=70).then_nothing()
+    queued.when(claim("bob"), at=70).after.now_it_is("running").when(hand_back(2), at=80).then(
+        LeaseReleased, AttemptEnded
+    )

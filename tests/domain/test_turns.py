@@ -260,3 +260,28 @@ def test_the_words_of_a_failure_are_bounded() -> None:
     standing(admitted()).when(fail("x" * REASON_MAX_CHARS, "x" * MESSAGE_MAX_CHARS)).then(TurnFailed)
     standing(admitted()).when(fail("x" * (REASON_MAX_CHARS + 1))).then_refused(InvalidCommand)
     standing(admitted()).when(fail(message="x" * (MESSAGE_MAX_CHARS + 1))).then_refused(InvalidCommand)
+
+
+def test_a_refused_turn_says_which_run_has_how_many_and_a_wrong_ground_in_which_phase_it_is() -> None:
+    full = standing(*(admitted(n) for n in range(1, TURNS_OPEN_MAX + 1))).when(admit()).then_refused(LimitReached)
+    wrong = standing(on("w2", placed(workspace_id="w2"))).when(admit("w2")).then_refused(WrongPhase)
+
+    assert "r1" == full.subject
+    assert {"workspace_id": "w2", "phase": "placing", "wanted": "running"} == wrong.fields()
+
+
+def test_notices_are_forgotten_with_the_turn_that_they_were_said_of() -> None:
+    first = standing(admitted()).when(notice(), at=20).after.when(complete(), at=21).after
+    assert frozenset({(1, "conversation_new")}) == first.run.turns.notices
+
+    later = first
+    for number in range(2, TURNS_KEPT + 2):
+        later = later.when(admit(), at=22).after.when(complete(number), at=23).after
+
+    assert frozenset() == later.run.turns.notices
+
+
+def test_a_turn_that_a_restart_ended_says_so_when_it_is_asked_about() -> None:
+    ended = standing(admitted(), moved()).when(restart(), at=30).after
+
+    assert ["restart"] == [over.by for over in ended.run.turns.over]

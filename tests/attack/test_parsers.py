@@ -1,0 +1,65 @@
+"""Every parser under arbitrary bytes: it takes them or refuses them by name, and never anything else."""
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.attack.parsers import PARSERS, SEEDS, read
+
+EXAMPLES = 200
+
+
+def mutated(name: str) -> st.SearchStrategy[bytes]:
+    """Bytes, and seeds of this parser that were cut, doubled, or altered in a place."""
+
+    def alter(seed: bytes, place: int, piece: bytes, kept: bool) -> bytes:
+        at = place % (len(seed) + 1)
+        return seed[:at] + piece + (seed[at:] if kept else seed[at + len(piece) :])
+
+    seeds = st.sampled_from(SEEDS.get(name, [b""]))
+    some = st.binary(max_size=8) | st.sampled_from(
+        [b"\0", b"\xff", b"\r\n\r\n", b'"', b"{", b"[" * 2_000, b"9" * 400, b"%"]
+    )
+    return st.binary(max_size=300) | st.builds(alter, seeds, st.integers(0, 500), some, st.booleans())
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_whatever_it_reads_a_parser_takes_it_or_refuses_it_by_name(name: str) -> None:
+    for seed in SEEDS.get(name, []):
+        read(name, seed)
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+    @given(data=mutated(name))
+    @example(data=b"")
+    def tried(data: bytes) -> None:
+        read(name, data)
+
+    tried()
+
+
+def test_a_parser_that_fails_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(data: bytes) -> None:
+        if b"{" in data:
+            raise RecursionError
+
+    monkeypatch.setitem(PARSERS, "body", broken)
+    with pytest.raises(RecursionError):
+        read("body", b"\0{}")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("key", b"jlk_a_b_c", "unauthenticated"),
+        ("idempotency_key", b"", "invalid"),
+        ("cursor", b"AAAA", "invalid"),
+        ("fence", b"9007199254740991", None),
+        ("fence", b"9007199254740992", "invalid"),
+        ("last_event_id", b"1.1", "invalid"),
+        ("fact", b"\0" + b"[" * 100_000, "UndecodableFact"),
+        ("topic", b"os.system", "UnknownTopic"),
+        ("setting", b"\0\0", None),
+    ],
+)
+def test_what_is_refused_is_refused_by_this_name(name: str, data: bytes, told: str | None) -> None:
+    assert told == read(name, data)
