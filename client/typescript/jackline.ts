@@ -469,6 +469,8 @@ export interface Happened {
   worker: string | null;
   /** who, why or what, in one word */
   detail: string | null;
+  /** the workspace that it happened to, or null */
+  workspace_id: string | null;
 }
 
 /** How the last life inside the body ended. */
