@@ -68,7 +68,7 @@ TARGETS = (
            lambda d: d["ratio"], "x", 0.4),
     Target("P10", "p10_lag", "lag of the stored read models at 5,000 facts/s, 99th percentile",
            lambda d: d["lag"]["p99_ms"] if d["at_that_rate"] else math.inf, "ms", 250, least=False),
-    Target("P11", "p11_start", "start to `/readyz` from a checkpoint, 300,000 facts of settled runs, 1,000 open ones, "
+    Target("P11", "p11_start", "start to `/readyz` from a checkpoint, 150,000 facts of settled runs, 1,000 open ones, "
            "against the same start on an empty journal", lambda d: d["beside_empty"], "x", 2, least=False),
     Target("P12", "p12_size", "a long journal of whole lives of runs: bytes of its file for each fact",
            lambda d: d["bytes_per_fact"], "bytes", 600, least=False),

@@ -5,7 +5,7 @@ twice: with the checkpoint that its last clean stop left, and with that file del
 first start, so neither builds them. The reference, in the same round, is the same start on an empty journal: most of it
 is the interpreter and its imports. The replay alone is measured beside it, in this process. Figures are medians.
 
-    python -m benchmarks.p11_start [--facts 300000] [--open 1000] [--rounds 3] [--dir DIR]
+    python -m benchmarks.p11_start [--facts 150000] [--open 1000] [--rounds 3] [--dir DIR]
 """
 
 import argparse
@@ -89,7 +89,7 @@ def one_round(full: Path, empty: Path) -> dict[str, float]:
 def main() -> None:
     """Measure, and print one JSON document."""
     parser = argparse.ArgumentParser(description="P11: start to ready, with and without a checkpoint")
-    parser.add_argument("--facts", type=int, default=300_000)
+    parser.add_argument("--facts", type=int, default=150_000)
     parser.add_argument("--open", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=None, help="where the data dirs are made (a temporary place)")

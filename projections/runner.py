@@ -36,7 +36,7 @@ from projections.stored.runs import RunsModel
 BATCH = 1_000
 """Facts of one transaction, at most."""
 
-PACE_S = 0.05
+PACE_S = 0.1
 """Pause after a batch that was not full, in seconds; bounds both the lag it adds and the commits in a second."""
 
 BUSY_PAUSE_S = 0.1

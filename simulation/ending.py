@@ -80,8 +80,9 @@ async def calm(cast: Cast) -> None:
 def _set_the_wall_right(cast: Cast) -> None:
     """What is due on a day that the wall clock was once set to is due now."""
     world = cast.world
-    phases = [world.history.standing(run_id).known.phase for run_id in world.history.open_runs()]
-    last = max((phase.due_at for phase in phases if isinstance(phase, Queued)), default=world.clock.now.wall)
+    runs = [world.history.standing(run_id).known for run_id in world.history.open_runs()]
+    queued = [run.phase.due_at for run in runs if isinstance(run.phase, Queued)]
+    last = max([*queued, *(run.submission.due_at for run in runs), world.clock.now.wall])
     if last > world.clock.now.wall:
         world.set_wall((last - world.clock.now.wall).total_seconds())
 

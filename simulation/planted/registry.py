@@ -70,7 +70,7 @@ class Found(NamedTuple):
 PLANTED: tuple[Fault, ...] = (
     Fault(decisions.keep_the_fence, (L1,)),
     Fault(decisions.grant_a_fence_twice, (L1,)),
-    Fault(decisions.accept_any_fence, (L2,)),
+    Fault(decisions.accept_any_fence, (L2, L3)),
     Fault(decisions.reopen_the_settled, (L3,)),
     Fault(decisions.settle_without_a_reason, (L4,)),
     Fault(decisions.abort_at_the_first_silence, (L5,)),

@@ -49,6 +49,7 @@ class Ledger:
         """So many of the next calls get no answer; those that write have taken effect all the same."""
         self.refusal: Problem | None = None
         self.life = "first"
+        self.as_of: int | None = None
         self._parts: dict[str, list[tuple[str, Observation]]] = defaultdict(list)
 
     def place(self, workspace_id: str, spec: Any = None) -> Ground:
@@ -78,6 +79,7 @@ class Ledger:
     async def workspaces(self, phase: str | None = None) -> list[Known]:
         """Those whose body may be there."""
         self._lose_the_answer()
+        self.as_of = len(self.batches)
         return [
             Known(
                 one.workspace_id, one.phase, one.identity, one.incarnation, dict(one.details), one.spec,

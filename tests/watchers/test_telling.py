@@ -96,6 +96,7 @@ async def test_a_scope_is_stated_in_parts_of_what_one_batch_holds(bodies: int, s
     parts = [batch for batch in ledger.batches if batch.part is not None]
 
     assert sizes == [len(batch.seen) for batch in parts]
+    assert {ledger.as_of} == {batch.as_of for batch in parts}
     assert [(index, index == len(sizes) - 1) for index in range(len(sizes))] == [
         (batch.part.index, batch.part.last) for batch in parts if batch.part is not None
     ]

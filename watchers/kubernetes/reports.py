@@ -38,6 +38,8 @@ class Batch:
     seen: Sequence[Seen]
     part: Part | None = None
     listed_s_ago: float = 0.0
+    as_of: int | None = None
+    """The position of the service that was known before everything was listed; see `Reports.as_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,9 @@ class Known:
 class Reports(Protocol):
     """The service, as an observer needs it."""
 
+    as_of: int | None
+    """Up to which position the last answer of `workspaces` speaks: whoever is attached to later is not in it."""
+
     async def tell(self, batch: Batch) -> Taken:
         """Hand on a batch."""
 
@@ -95,6 +100,7 @@ class HttpReports:
         self._observer = f"/v1/observers/{quote(observer_id, safe='')}/observations"
         self._lease = lease
         self._scope = scope
+        self.as_of: int | None = None
 
     async def tell(self, batch: Batch) -> Taken:
         """Hand on a batch."""
@@ -108,7 +114,7 @@ class HttpReports:
         if batch.part is not None:
             part = batch.part
             body |= {"part": {"sync_id": part.sync_id, "index": part.index, "last": part.last}}
-            body |= {"listed_s_ago": batch.listed_s_ago}
+            body |= {"listed_s_ago": batch.listed_s_ago, "as_of": batch.as_of}
         answer = (await self._transport.ask(Ask("POST", self._observer, body))).body
         refused = tuple((str(one["workspace_id"]), str(one["code"])) for one in answer.get("refused", ()))
         return Taken(int(answer["applied"]), int(answer["ignored"]), refused)
@@ -119,6 +125,8 @@ class HttpReports:
         params = {"scope": self._scope, "provider": "kubernetes", "phase": phase, "limit": PAGE, "cursor": None}
         while True:
             page = (await self._transport.ask(Ask("GET", "/v1/workspaces", params=params))).body
+            if params["cursor"] is None:
+                self.as_of = int(page["position"])
             found += [known(one) for one in page["items"]]
             params["cursor"] = page["next_cursor"]
             if params["cursor"] is None:

@@ -149,6 +149,7 @@ class Teller:
         """State the whole scope."""
         try:
             workspaces = await self.learn()
+            as_of = self._reports.as_of
             lost_sight_of = await self._look_for_the_missing(workspaces)
         except (Blind, Expired, Refused) as error:
             log.warning("the scope cannot be stated as a whole: %s", error)
@@ -159,16 +160,18 @@ class Teller:
         while seen := self._outbox.take(BATCH_MAX):
             await self._send(Batch(seen))
         standing = {one.workspace_id for one in workspaces if one.phase in STANDING}
-        await self._state([*self.view.statement(standing), *lost_sight_of])
+        await self._state([*self.view.statement(standing), *lost_sight_of], as_of)
 
-    async def _state(self, seen: list[Seen]) -> None:
+    async def _state(self, seen: list[Seen], as_of: int | None) -> None:
+        """State everything in parts; one that has to be told again later misses nobody who came meanwhile."""
         sync_id = self._clock.new_id()
         parts = [seen[start : start + BATCH_MAX] for start in range(0, len(seen), BATCH_MAX)] or [[]]
         for index, part in enumerate(parts):
             if not self.view.in_sight:
                 return
             listed_s_ago = max(0.0, self._clock.now() - self._bodies.listed_at)
-            if not await self._send(Batch(part, Part(sync_id, index, index == len(parts) - 1), listed_s_ago)):
+            batch = Batch(part, Part(sync_id, index, index == len(parts) - 1), listed_s_ago, as_of)
+            if not await self._send(batch):
                 await asyncio.sleep(self._clock.jitter(self._again.cap_s))
                 self.complete()
                 return

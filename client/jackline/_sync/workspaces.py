@@ -39,6 +39,7 @@ class ScopeOptions(TypedDict, total=False):
     synced: bool
     part: ScopePart
     listed_s_ago: float
+    as_of: int
 
 
 def workspace_path(workspace_id: str, *more: str) -> str:
