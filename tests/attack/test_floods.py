@@ -129,6 +129,7 @@ def test_pongs_that_answer_nothing_are_thrown_away(shared: Service, path: str) -
         frame(TEXT, b"[" * 500_000),
         frame(TEXT, b'{"a":' * 100_000),
         frame(TEXT, b"\xff\xfe"),
+        frame(TEXT, b"\xc3", last=False) + frame(CONT, b"("),
         frame(3, b"reserved"),
         frame(PING, b"x", last=False),
         b"\x81\x05hello",
