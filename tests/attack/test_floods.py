@@ -142,6 +142,7 @@ def test_pongs_that_answer_nothing_are_thrown_away(shared: Service, path: str) -
         "deep",
         "deep objects",
         "no UTF-8",
+        "no UTF-8 in pieces",
         "reserved",
         "cut ping",
         "unmasked",
