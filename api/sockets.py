@@ -13,13 +13,14 @@ A handshake that was answered with a refusal is complete; uvicorn takes it for o
 so here it is told.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
+from websockets.typing import BytesLike
 
 ABNORMAL = 1006
 UNANSWERED = "a ping was not answered"
@@ -49,19 +50,21 @@ class Socket(WebSocketsSansIOProtocol):
             return
         super().handle_ping()
 
-    def handle_cont(self, piece: Frame) -> None:
-        """Take another piece of a message, unless it has come in too many."""
-        if len(self.frames) >= FRAGMENTS_MAX:
-            self._fail(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} pieces")
-        elif not self.close_sent:
-            super().handle_cont(piece)
-
-    def send_receive_event_to_app(self) -> None:
-        """Hand a whole message on, unless it says that it is text and is none: that is the client's fault, not ours."""
-        if self.curr_msg_data_type == "text" and not _is_text(self.frames):
+    def handle_text(self, piece: Frame) -> None:
+        """Take the first piece of a text."""
+        if piece.fin and not _is_text([piece.data]):
             self._fail(CloseCode.INVALID_DATA, "not UTF-8")
         else:
-            super().send_receive_event_to_app()
+            super().handle_text(piece)
+
+    def handle_cont(self, piece: Frame) -> None:
+        """Take another piece of a message, unless it has come in too many, or says that it is text and is none."""
+        if len(self.frames) >= FRAGMENTS_MAX:
+            self._fail(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} pieces")
+        elif piece.fin and self.curr_msg_data_type == "text" and not _is_text([*self.frames, piece.data]):
+            self._fail(CloseCode.INVALID_DATA, "not UTF-8")
+        elif not self.close_sent:
+            super().handle_cont(piece)
 
     def _fail(self, code: CloseCode, reason: str) -> None:
         """Close because of what the other side said; what it says meanwhile is not heard any more."""
@@ -87,9 +90,9 @@ class Socket(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
 
-def _is_text(pieces: list[bytes]) -> bool:
+def _is_text(pieces: Sequence[BytesLike]) -> bool:
     try:
-        (pieces[0] if len(pieces) == 1 else b"".join(pieces)).decode()
+        b"".join(pieces).decode()
     except UnicodeDecodeError:
         return False
     return True

@@ -102,7 +102,7 @@ def cursor(data: bytes) -> None:
     read_cursor("default", Listing(cursor=data.decode("utf-8", "replace")), "epoch")
 
 
-def last_event_id(data: bytes) -> None:
+def resuming(data: bytes) -> None:
     """The place in a stream."""
     call = Call({"type": "http", "headers": [(b"last-event-id", data)]})
     place_of(data.decode("utf-8", "replace"), "after")
@@ -215,14 +215,14 @@ def http(data: bytes) -> None:
 
 PARSERS: dict[str, Callable[[bytes], None]] = {
     "key": key, "ticket": ticket, "idempotency_key": idempotency_key, "cursor": cursor, "fence": fence,
-    "last_event_id": last_event_id, "query": query, "body": body, "goodbye": goodbye, "fact": fact, "topic": topic,
+    "resuming": resuming, "query": query, "body": body, "goodbye": goodbye, "fact": fact, "topic": topic,
     "setting": setting, "path": path, "http": http,
 }  # fmt: skip
 SEEDS: dict[str, list[bytes]] = {
     "key": [TOKEN.encode(), TOKEN.encode()[:-1], b"jlk_a_b_c", b"____"],
     "ticket": [b"ticket=abc", b"ticket=&ticket=%ff", b"ticket=%"],
     "cursor": [b"AAAA", b"gqFhoWI", base64.urlsafe_b64encode(b"x" * 12 + b"\x92" + b"\x91" * 1_450)],
-    "last_event_id": [b"12", b"1.2", b"1" * 17 + b".1", b".", b"\xd9\xa1.\xd9\xa2"],
+    "resuming": [b"12", b"1.2", b"1" * 17 + b".1", b".", b"\xd9\xa1.\xd9\xa2"],
     "fence": [b"1", b"9007199254740992", b"-1", b"\xb2"],
     "query": [b"limit=1&cursor=x&tag=a:b", b"min_position=9007199254740992&after=1.2", b"wait_s=nan", b"until=settled"],
     "body": [bytes([n]) + said for n in range(len(BODIES)) for said in (b"{}", b'{"fence": 1e999}', b'{"payload": ')],

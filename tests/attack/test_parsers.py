@@ -55,7 +55,7 @@ def test_a_parser_that_fails_otherwise_is_found(monkeypatch: pytest.MonkeyPatch)
         ("cursor", b"AAAA", "invalid"),
         ("fence", b"9007199254740991", None),
         ("fence", b"9007199254740992", "invalid"),
-        ("last_event_id", b"1.1", "invalid"),
+        ("resuming", b"1.1", "invalid"),
         ("fact", b"\0" + b"[" * 100_000, "UndecodableFact"),
         ("topic", b"os.system", "UnknownTopic"),
         ("setting", b"\0\0", None),
