@@ -6,7 +6,6 @@ log beside it. A flip is *silent* when the start and the verification both find 
 partials are not in the chain: a flip that changes only those is counted as *unvouched*.
 """
 
-import json
 import random
 import shutil
 import sqlite3
@@ -69,7 +68,7 @@ def told(place: Path, upto: int, ended: set[tuple[bytes, int]] | None = None) ->
 def ended_in(facts: list[Any]) -> set[tuple[bytes, int]]:
     """Run and fence of every attempt that has ended: its end vouches for its output."""
     return {
-        (stream.removeprefix(b"run-"), json.loads(state)["data"]["fence"])
+        (stream.removeprefix(b"run-"), DEFAULT_CODEC.decode(topic.decode(), state, stream.decode()).data.fence)
         for _, stream, _, topic, state, _ in facts
         if topic in ENDS
     }
