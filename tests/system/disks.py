@@ -18,6 +18,8 @@ DISK_MB = 8
 LEFT_BYTES = 64 * 1024
 """What a full disk still has: enough to go on for a few appends, which then fail in their middle."""
 
+STEP_BYTES = 16 * 1024
+
 
 class SmallDisk:
     """A directory on a disk that can be filled and freed."""
@@ -27,14 +29,18 @@ class SmallDisk:
         self.mounted = mounted
 
     def fill(self, service: Service) -> None:
-        """Leave almost nothing."""
+        """Leave almost nothing; in small steps, because the service writes meanwhile and may take the rest itself."""
         if not self.mounted:
             most = max(path.stat().st_size for path in service.data_dir.glob("*.sqlite3*")) + LEFT_BYTES
             resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
             return
-        stats = os.statvfs(self.place)
         with (self.place / "ballast").open("wb") as ballast:
-            ballast.write(bytes(max(0, stats.f_bavail * stats.f_frsize - LEFT_BYTES)))
+            while (more := self._free_bytes() - LEFT_BYTES) > 0:
+                os.write(ballast.fileno(), bytes(min(more, STEP_BYTES)))
+
+    def _free_bytes(self) -> int:
+        stats = os.statvfs(self.place)
+        return stats.f_bavail * stats.f_frsize
 
     def fill_to_the_brim(self, service: Service) -> None:
         """Leave nothing at all, for a service that is not running."""

@@ -59,6 +59,7 @@ def test_a_full_disk_refuses_what_it_cannot_keep_and_recovers_without_a_restart(
 ) -> None:
     caller = cramped.caller()
     before = submitted(caller, 0).ok(201)["run_id"]
+    assert [before] == [item["run_id"] for item in caller.get("/v1/runs?min_position=1").ok()["items"]]
     disk.fill(cramped)
 
     known, refused, answer = until_refused(caller)
