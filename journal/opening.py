@@ -29,11 +29,10 @@ from journal.datastore import READER_PROFILE, assert_durable, connect
 from journal.errors import DataDirUnusable, JournalDamaged, JournalError, NotAJournal, SchemaTooNew, StorageFull
 from journal.lock import DirLock, free_bytes, unusable
 from journal.mapper import DEFAULT_CODEC, Codec
+from journal.reached import JOURNAL_NAME as JOURNAL_NAME
 from journal.reached import cut_off
 from journal.schema import SCHEMA_VERSION, UPGRADES, Steps, create, require_ours, upgrade
 from journal.topics import FOLDS, Fold
-
-JOURNAL_NAME = "journal.sqlite3"
 
 QUICK_CHECK_MAX_BYTES = 256 * 1024 * 1024
 """Size up to which a file is checked whole at the start: about a second from a warm cache."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from journal.errors import JournalDamaged
 from journal.lock import DirLock
 from journal.opening import JOURNAL_NAME, open_readonly, said_plainly
+from journal.reached import REACHED_NAME
 from journal.targets import logs_of, remove_with_log, sync
 from journal.tool_errors import JournalNotEmpty
 
@@ -37,6 +38,7 @@ def into_place(data_dir: Path) -> Iterator[Path]:
                 for log in (*logs_of(path), *logs_of(new)):
                     log.unlink(missing_ok=True)
                 new.replace(path)
+                path.with_name(REACHED_NAME).unlink(missing_ok=True)  # it tells of the journal that was here
                 sync(data_dir)
             finally:
                 remove_with_log(new)
