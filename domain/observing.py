@@ -193,7 +193,7 @@ def _sighted(workspace: Workspace, seen: Seen, each: Observation) -> Seen:
 
 def _weight(each: Observation) -> tuple[int, bool]:
     """Of two equal counts, the one that says why it rose tells more."""
-    return each.incarnation or 0, each.kind == "harness_restarted"
+    return each.incarnation or 0, each.kind == "harness_restarted" and each.incarnation is not None
 
 
 def _ending(workspace: Workspace, known: str | None, each: Observation) -> Observation | None:

@@ -359,7 +359,7 @@ def test_what_a_run_stands_on_is_listed_shown_and_released(client: Client, hand:
     assert ("running", "directory", run.run_id) == (shown["phase"], shown["provider"], shown["run_id"])
     assert workspace_id in say("workspaces").stdout
     assert workspace_id in say("show", run.run_id).stdout
-    assert f"stands on  {workspace_id}, directory, running" in say("why", run.run_id).stdout
+    assert f"stood on  {workspace_id}, directory, running" in say("why", run.run_id).stdout
     assert "teardown" in say("workspaces", "release", workspace_id).stdout
 
 

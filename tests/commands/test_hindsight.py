@@ -68,7 +68,7 @@ async def stood(seed: int) -> None:
 
 def _decided(ground: dict[str, Any]) -> dict[str, Any]:
     """A workspace in an explanation without what only the present has."""
-    return {name: value for name, value in ground.items() if name not in ("next", "unknown_age_s")}
+    return {name: value for name, value in ground.items() if name not in ("next", "unknown_age_s", "seen_at")}
 
 
 @settings(max_examples=15, deadline=None)

@@ -29,7 +29,10 @@ CLAIM = frozenset({"run_id", "fence", "attempt", "lease_ttl_s", "payload", "part
 RENEWAL = frozenset({
     "run_id", "fence", "outcome", "current", "holder", "reason", "ttl_s", "slice_ends_in_s", "instructions",
 })  # fmt: skip
-WHY = frozenset({"state", "because", "evidence", "fence", "clocks", "next"})
+WHY = frozenset({
+    "state", "because", "evidence", "fence", "clocks", "next",
+    "queue", "refused", "turns", "waiting_for", "workspaces",
+})  # fmt: skip
 
 
 def exactly(names: Collection[str], document: Mapping[str, Any]) -> None:
