@@ -3,13 +3,30 @@
 Like those of ``api/requests.py``, they arrive as text, are read leniently, and are closed.
 """
 
+import re
 from datetime import date
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from api.requests import Reading
 from domain.effects import EffectState
+
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+DAY_LIMIT = "a day of the calendar, YYYY-MM-DD"
+
+
+def _day(value: Any) -> date:
+    """A day that is written like one; what else could be read as a day, such as a count of seconds, is none."""
+    if not (isinstance(value, str) and DAY.fullmatch(value)):
+        raise ValueError(DAY_LIMIT)
+    try:
+        return date.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError(DAY_LIMIT) from error
+
+
+Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
 
 
 class Paging(Reading):
@@ -49,8 +66,8 @@ class ReadUsage(Paging):
     """Usage of which queue on which days (UTC), both included."""
 
     queue: str | None = None
-    day_from: date | None = None
-    day_to: date | None = None
+    day_from: Day | None = None
+    day_to: Day | None = None
 
 
 class ReadProjections(Reading):

@@ -9,9 +9,9 @@ import asyncio
 from typing import Any
 
 from api.calls import Call
-from api.problems import InvalidBody
 from api.views import BEHIND_S, bounded, reached, visible
 from commands import explaining
+from domain.refusal import InvalidCommand
 from projections.hindsight import AsOf, as_of, beside, grounds_at, run_at
 from projections.stored.listing import Listing
 
@@ -54,6 +54,13 @@ async def runs_then(call: Call, wanted: Listing, at: str, min_position: int | No
 
 
 def refuse_waiting(until: str | None, wait_s: float) -> None:
-    """Refuse to wait for something in the past."""
-    if until is not None or wait_s > 0:
-        raise InvalidBody([{"field": "until", "limit": "left out when `at` is given: what was does not change"}])
+    """Refuse to wait for something in the past.
+
+    Raises:
+        InvalidCommand: each of the two is as it may be, and together they mean nothing.
+    """
+    limit = "left out when `at` is given: what was does not change"
+    if until is not None:
+        raise InvalidCommand(field="until", value=until, limit=limit)
+    if wait_s > 0:
+        raise InvalidCommand(field="wait_s", value=wait_s, limit=limit)

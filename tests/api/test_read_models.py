@@ -66,6 +66,8 @@ async def test_a_position_that_does_not_come_is_refused_with_both(
         ("effects?state=done", "state.0"),
         ("effects?cursor=abc", "cursor"),
         ("usage?day_from=yesterday", "day_from"),
+        ("usage?day_from=2030-02-30", "day_from"),
+        ("usage?day_to=0", "day_to"),
         ("usage?day_from=2030-01-02&day_to=2030-01-01", "day_from"),
         ("projections?digest=perhaps", "digest"),
         ("usage?days=3", "days"),

@@ -38,8 +38,15 @@ class Operation:
 
     def at(self, ids: Mapping[str, str]) -> str:
         """Its path with these ids."""
-        filled = {name: quote(ids.get(name, OF_NOTHING), safe="") for name in self.names}
+        filled = {name: quote(ids.get(name, self.of_nothing(name)), safe="") for name in self.names}
         return self.path.format_map(filled)
+
+    def of_nothing(self, name: str) -> str:
+        """A value for a name in its path that has the right shape and belongs to nothing."""
+        wanted: Mapping[str, Any] = next(
+            (one["schema"] for one in self.described.get("parameters", ()) if one["name"] == name), {}
+        )
+        return str(wanted["maximum"]) if wanted.get("type") == "integer" else OF_NOTHING
 
     @property
     def model(self) -> Mapping[str, Any] | None:
