@@ -9,7 +9,7 @@ from api.calls import Answer, Call, Endpoint
 from api.journal_page import journal_page
 from api.views import reached
 
-router = APIRouter(route_class=Endpoint, tags=["service"])
+router = APIRouter(route_class=Endpoint, tags=["journal"])
 
 PROBLEM = {"description": "a problem (RFC 9457)"}
 
