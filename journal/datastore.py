@@ -79,16 +79,29 @@ def connect(path: str, profile: tuple[str, ...] = WRITER_PROFILE) -> sqlite3.Con
     """A connection in autocommit mode with this profile; usable from any thread, one at a time.
 
     A reader opens the file read-only and never makes one.
+
+    Raises:
+        sqlite3.Error: SQLite could not open it, or could not make sense of it.
     """
     uri = f"file:{quote(path)}?mode={'rwc' if profile is WRITER_PROFILE else 'ro'}"
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=BUSY_TIMEOUT_S)
     try:
         for pragma in profile:
             connection.execute(pragma)
+    except UnicodeDecodeError as error:
+        connection.close()
+        raise _malformed(error) from error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _malformed(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
+    """What SQLite said of a damaged schema, when it quotes bytes that are no text and Python cannot pass them on."""
+    said = sqlite3.DatabaseError(error.object.decode(errors="backslashreplace"))
+    said.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return said
 
 
 def assert_durable(connection: sqlite3.Connection, path: str) -> None:

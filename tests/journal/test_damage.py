@@ -268,6 +268,17 @@ def content(place: Path) -> list[tuple[object, ...]]:
         return connection.execute("SELECT * FROM stored_events ORDER BY position").fetchall()
 
 
+def test_a_table_whose_making_is_no_text_any_more_is_named_in_one_line(place: Path) -> None:
+    content = (place / JOURNAL_NAME).read_bytes()
+    (place / JOURNAL_NAME).write_bytes(content.replace(b"CREATE TABLE", b"CR\xc5ATE TABLE"))
+
+    with pytest.raises(JournalDamaged, match=r"malformed database schema .* near .*CR\\xc5ATE") as refused:
+        open_sqlite(place, CODEC, minting())
+    with pytest.raises(JournalDamaged, match=r"malformed database schema .* near .*CR\\xc5ATE"):
+        open_readonly(place, CODEC)
+    assert "\n" not in str(refused.value)
+
+
 def test_an_empty_journal_is_sound(tmp_path: Path) -> None:
     app = open_sqlite(tmp_path, CODEC, minting())
 
