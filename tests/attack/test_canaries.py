@@ -1,8 +1,8 @@
 """What callers say stays where it belongs: in the journal, and in answers to whoever may see it.
 
-A canary is put into everything that a caller can fill: payloads, output, partials, errors, keys, paths, headers, bodies
-that are refused, lines that are no requests. Afterwards it is in the journal (or the test would prove nothing), and
-neither in what the service logged nor in what it says about itself.
+A canary is put into everything that a caller can fill: payloads, output, partials, errors, workspaces, turns, keys,
+paths, headers, bodies that are refused, lines that are no requests. Afterwards it is in the journal (or the test would
+prove nothing), and neither in what the service logged nor in what it says about itself.
 """
 
 import json
@@ -40,6 +40,24 @@ def sung(service: Service) -> None:
         assert caller.post(f"{run}/{path}", {"fence": 1, **said}).status < 300, path
 
 
+def stood(service: Service) -> None:
+    """Say it about what runs stand on and about turns: one workspace stays unknown, another is lost."""
+    caller = service.caller()
+    for kind in ("watch_dropped", "gone"):
+        run_id = submit(caller)
+        run = f"/v1/runs/{run_id}"
+        caller.post(f"{run}/claim", {"worker_id": "w1"}).ok()
+        asked = {"run_id": run_id, "fence": 1, "provider": "kubernetes", "spec": {CANARY: CANARY}}
+        place = f"/v1/workspaces/{caller.post('/v1/workspaces', asked).ok(201)['workspace_id']}"
+        seen = {"kind": kind, "identity": CANARY, "message": CANARY, "version": CANARY}
+        caller.post(f"{place}/phase", {"phase": "waiting", "on": "node", "message": CANARY}).ok()
+        caller.post(f"{place}/phase", {"phase": "provisioning"}).ok()
+        caller.post(f"{place}/attach", {"identity": CANARY, "details": {CANARY: CANARY}}).ok()
+        caller.post(f"{run}/turns", {"fence": 1}).ok(201)
+        caller.post(f"{run}/turns/1/fail", {"fence": 1, "code": CANARY, "message": CANARY}).ok()
+        caller.post(f"{place}/observations", {"observations": [seen]}).ok()
+
+
 def refused(service: Service) -> None:
     """Say it in requests that are refused, and in what is no request at all."""
     caller, stranger = service.caller(), service.stranger()
@@ -65,6 +83,7 @@ def refused(service: Service) -> None:
 def test_what_callers_say_is_neither_logged_nor_told_by_the_service_about_itself(make_service: Serving) -> None:
     service = make_service().start()
     sung(service)
+    stood(service)
     refused(service)
 
     caller = service.caller()
