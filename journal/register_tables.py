@@ -28,7 +28,7 @@ _ATTEMPTS = (
     "SELECT run_id, fence FROM output_marks WHERE (run_id, fence) > (?, ?) "
     "UNION SELECT run_id, fence FROM output_chunks WHERE (run_id, fence) > (?1, ?2) ORDER BY 1, 2 LIMIT ?3"
 )
-_ARRIVED = "SELECT seq, stream, data FROM output_chunks WHERE run_id = ? AND fence = ? ORDER BY rowid"
+_ARRIVED = "SELECT run_id, fence, seq, stream, data FROM output_chunks WHERE run_id = ? AND fence = ? ORDER BY rowid"
 _CHUNKS = (
     "SELECT fence, seq, stream, data FROM output_chunks WHERE run_id = ? AND (fence, seq) > (?, ?) "
     "ORDER BY fence, seq LIMIT ?"
@@ -89,7 +89,9 @@ class RegisterTables:
         with datastore.snapshot() as connection:
             told = connection.execute(_MARK, (run_id, fence)).fetchone()
             mark = NO_OUTPUT
-            for seq, stream, data in connection.execute(_ARRIVED, (run_id, fence)):
+            for *attempt, seq, stream, data in connection.execute(_ARRIVED, (run_id, fence)):
+                if attempt != [run_id, fence]:
+                    return False  # SQLite trusts the order of its index, and gives what lies between two that match
                 digest = running_digest(mark.digest, seq, stream, data)
                 mark = after_chunk(mark, ChunkWrite(run_id, fence, seq, stream, data, digest))
         return mark == (NO_OUTPUT if told is None else OutputMark(*told))

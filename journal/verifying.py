@@ -23,6 +23,9 @@ Reported = Callable[[int, int], None]
 """Told how many facts are checked, and how many there are."""
 
 OUTPUT, PARTIAL = "output", "partial"
+_UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError)
+"""What is raised by stored values that are not of the kind that was stored."""
+
 REPORT_EVERY = 500
 """Facts between two reports."""
 
@@ -101,6 +104,9 @@ class Verification:
             return self._beside(verdict, epoch, position)
         except JournalError as error:
             return verdict if not verdict.ok else Verdict(False, verdict.facts, None, error.message)
+        except _UNREADABLE as error:
+            problem = f"what is beside the facts cannot be read: {type(error).__name__} {error}"
+            return Verdict(False, verdict.facts, None, problem)
 
     def _ends(self) -> tuple[str, Tail, int]:
         """The epoch, the end of the chain, and the last position stored, as of one instant if all can be read."""
@@ -140,10 +146,16 @@ class Verification:
         told = (work.output_chunks, work.output_bytes, work.output_digest)
         if (mark.chunks, mark.bytes, mark.digest or None) != told:
             raise RegistersAltered(OUTPUT, run_id, fact.fence)
-        partial = self._store.saved_partial(run_id, fact.fence)
-        found = (0, None) if partial is None else (partial.saved, digest(partial.body))
-        if found != (work.partials, work.partial_digest):
+        if self._partial_of(run_id, fact.fence) != (work.partials, work.partial_digest):
             raise RegistersAltered(PARTIAL, run_id, fact.fence)
+
+    def _partial_of(self, run_id: str, fence: int) -> tuple[int, str | None]:
+        """How often an attempt saved a partial, and the digest of the last."""
+        try:
+            partial = self._store.saved_partial(run_id, fence)
+            return (0, None) if partial is None else (partial.saved, digest(partial.body))
+        except _UNREADABLE as error:
+            raise RegistersAltered(PARTIAL, run_id, fence) from error
 
     def _first_gap(self, last: int) -> int | None:
         for after in range(0, last, GAP_PORTION):

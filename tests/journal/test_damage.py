@@ -234,6 +234,30 @@ def test_output_that_is_not_what_was_acknowledged_is_found(place: Path, change: 
     assert (None, "the output of run r under fence 1 is not what was acknowledged") == first_bad(place)
 
 
+@pytest.mark.parametrize("entry", range(7))
+def test_an_altered_key_in_the_index_of_output_is_found(place: Path, entry: int) -> None:
+    app = open_sqlite(place, CODEC, minting())
+    digests = [""]
+    for seq in range(7):
+        digests.append(running_digest(digests[-1], seq, "stdout", "."))
+    writes = [ChunkWrite("run-z", 1, seq, "stdout", ".", digests[seq + 1]) for seq in range(7)]
+    append(app.store, deciding(guards={}, writes=writes))
+    page = app.store.datastore.read(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_output_chunks_1'"
+    )[0][0]
+    app.close()
+
+    with (place / JOURNAL_NAME).open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        content = file.read(4096)
+        keys = [at for at in range(4096) if content.startswith(b"run-z", at)]
+        file.seek((page - 1) * 4096 + keys[entry])
+        file.write(b"run-a")
+
+    assert 7 == len(keys)
+    assert "under fence 1 is not what was acknowledged" in first_bad(place)[1]
+
+
 def test_a_single_flipped_bit_is_never_silent(place: Path, tmp_path: Path) -> None:
     sound = (place / JOURNAL_NAME).read_bytes()
     facts = content(place)

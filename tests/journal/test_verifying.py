@@ -30,6 +30,9 @@ def altered(place: Path, statement: str) -> Path:
         ("DELETE FROM partials", "partial"),
         ("UPDATE partials SET saved = 2", "partial"),
         ("UPDATE partials SET body = '{\"done\": 4}'", "partial"),
+        ("UPDATE partials SET body = '{\"done\": '", "partial"),
+        ("UPDATE partials SET body = x'7b22ff223a317d'", "partial"),
+        ("UPDATE partials SET body = 4", "partial"),
     ],
 )
 def test_registers_that_a_fact_contradicts_are_named_by_the_fact(statement: str, what: str, tmp_path: Path) -> None:
@@ -68,6 +71,17 @@ def test_answers_that_belong_to_no_facts_of_their_command_are_named(
 
     assert (False, position) == (verdict.ok, verdict.first_bad_position)
     assert problem in str(verdict.problem)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE commands SET first = 'x'", "UPDATE commands SET last = x'00'", "UPDATE output_chunks SET data = x'ff'"],
+)
+def test_values_of_another_kind_beside_the_facts_are_a_verdict_and_no_crash(statement: str, tmp_path: Path) -> None:
+    verdict = verified(altered(tmp_path, statement))
+
+    assert (False, FACTS) == (verdict.ok, verdict.facts)
+    assert verdict.problem
 
 
 def test_facts_that_are_recorded_meanwhile_are_no_fault(tmp_path: Path) -> None:
