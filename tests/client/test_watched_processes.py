@@ -19,11 +19,11 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.system, pytest.mark.origin("C3", "C7", "R13")]
 
 FORK = """
-import os, time
+import os, signal
 if os.fork() == 0:
     os.setsid()
-    time.sleep(60)
-time.sleep(60)
+    signal.pause()
+signal.pause()
 """
 
 
