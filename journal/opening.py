@@ -101,6 +101,9 @@ def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps:
     return application
 
 
+_ENDS = "SELECT position, (SELECT coalesce(max(position), 0) FROM stored_events) FROM tail"
+
+
 def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC, *, name: str = JOURNAL_NAME) -> SQLiteJournal:
     """The journal of a data directory to read only, while another process may be serving it.
 
@@ -117,6 +120,25 @@ def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC, *, name: str = J
             if found > SCHEMA_VERSION:
                 raise SchemaTooNew(str(path), found, SCHEMA_VERSION)
         return SQLiteJournal(path, codec, lambda: None, readonly=True)
+
+
+def open_whole(data_dir: Path) -> SQLiteJournal:
+    """As `open_readonly`, for whoever folds it: a journal whose facts do not end where its tail says is refused.
+
+    Raises:
+        NotAJournal, JournalDamaged, SchemaTooNew, DataDirUnusable: about the file.
+    """
+    application, path = open_readonly(data_dir), data_dir / JOURNAL_NAME
+    try:
+        with said_plainly(path):
+            tail, last = application.store.datastore.read(_ENDS)[0]
+        if tail != last:
+            problem = f"its facts end at position {last}, and its tail says {tail}"
+            raise JournalDamaged(str(path), problem, min(tail, last) + 1)
+    except BaseException:
+        application.close()
+        raise
+    return application
 
 
 async def open_journal(

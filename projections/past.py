@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from journal.opening import open_readonly
+from journal.opening import open_whole
 from journal.targets import written_whole
 from projections.finding import place_at
 from projections.rebuild import Progress
@@ -52,7 +52,7 @@ def rebuild_at(
         JournalError: the journal cannot be read, or the file not written.
     """
     wanted = named(tuple(names))
-    application = open_readonly(data_dir)
+    application = open_whole(data_dir)
     try:
         position = place_at(application.store, at).position
         target = file_at(data_dir, position) if out is None else out

@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from journal.errors import JournalError, StorageFull
-from journal.opening import open_readonly
+from journal.opening import open_whole
 from projections.helping import Helper, shared
 from projections.refolding import Changes, Refolding, Source, Start, fold_into
 from projections.stored.catalogue import named
@@ -290,7 +290,7 @@ def rebuild(data_dir: Path, names: Sequence[str] = (), progress: Progress | None
 @contextlib.contextmanager
 def opened(data_dir: Path) -> Iterator[tuple[Source, Database]]:
     """The journal of a data directory, to be read, and the file of its read models."""
-    application = open_readonly(data_dir)
+    application = open_whole(data_dir)
     database = Database(data_dir)
     try:
         yield application.store, database

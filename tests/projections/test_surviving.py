@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from journal.errors import StorageFull
+from journal.errors import JournalDamaged, StorageFull
 from projections import rebuild as rebuilding
 from projections import refolding
 from projections.comparing import digest
@@ -225,6 +225,19 @@ async def test_a_full_disk_ends_a_rebuild_in_one_line_and_gives_its_space_back(
             await lives(world, 101)
             await runner.caught_up(BOUND_S)
             assert differs(world, runner) is None
+
+
+@pytest.mark.parametrize("tail", [4, 4_000])
+async def test_a_journal_that_does_not_end_where_its_tail_says_is_folded_into_nothing(
+    tmp_path: Path, tail: int
+) -> None:
+    async with opened(tmp_path) as world:
+        await lives(world, 2)
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as connection, connection:
+        connection.execute("UPDATE tail SET position = ?", (tail,))
+
+    with pytest.raises(JournalDamaged, match=f"its tail says {tail}"):
+        rebuild_at(tmp_path, 3)
 
 
 async def test_nothing_is_left_of_a_model_of_the_past_that_could_not_be_finished(
