@@ -1,18 +1,8 @@
-"""How routes ask the stored read models: how fresh, bounded by what the caller may see.
-
-With ``min_position`` a list waits, for ``BEHIND_S`` seconds at most, until its model has that position, and is refused
-``read_model_behind`` when it has not. Without it, it waits ``FRESH_S`` at most for what was acknowledged before the
-request came, and then shows what there is: ``position`` says how far that is.
-"""
-
-from contextlib import suppress
+"""How routes ask the stored read models: as fresh as ``api.views`` says, bounded by what the caller may see."""
 
 from api.calls import Call
-from api.views import BEHIND_S, caught_up
-from projections.stored.faults import ReadModelBehind
+from api.views import fresh
 from projections.stored.reading import Model
-
-FRESH_S = 1.0
 
 
 async def model_of(call: Call, name: str, min_position: int | None) -> Model:
@@ -25,13 +15,7 @@ async def model_of(call: Call, name: str, min_position: int | None) -> Model:
     runner = call.node.runner
     assert runner is not None, "a read model is asked for before the boot has opened it"
     model = runner.models[name]
-    if min_position is not None:
-        await caught_up(call.node, model.wait_for(min_position, BEHIND_S))
-        return model
-    position = call.desk.journal.position
-    if model.position < position:
-        with suppress(ReadModelBehind):
-            await caught_up(call.node, model.wait_for(position, FRESH_S))
+    await fresh(call, model, min_position)
     return model
 
 

@@ -1,7 +1,9 @@
 """Views: what a read may see, how fresh it is, and pages and streams of facts and output.
 
 A read of one run reflects every command that was acknowledged before it arrived; ``min_position`` makes a read wait,
-for ``BEHIND_S`` seconds at most, until a position is reached. No wait outlives the service: when it stops, a read that
+for ``BEHIND_S`` seconds at most, until a position is reached. A list comes from a read model that follows: without
+``min_position`` it waits ``FRESH_S`` at most for what was acknowledged before the request came, and then shows what
+there is, with the ``position`` it is of. No wait outlives the service: when it stops, a read that
 waits for a run to settle answers the run as it is, and one that waits for a position is refused ``stopping``.
 
 What a key is bound to bounds what it sees: a leader's key with leader ids sees their runs, a worker's key with worker
@@ -11,6 +13,7 @@ Pages end at their limit or at ``PAGE_BYTES``, whichever comes first.
 """
 
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -38,8 +41,10 @@ from projections.document import fact_document
 from projections.ground_document import brief
 from projections.stored.faults import ReadModelBehind
 from projections.stored.listing import Listing
+from projections.stored.reading import Model
 
 BEHIND_S = 5.0
+FRESH_S = 1.0
 PAGE_BYTES = 8 * 1024 * 1024
 FACTS_AT_ONCE = 200
 CHUNKS_AT_ONCE = 16
@@ -105,6 +110,21 @@ def with_position(call: Call, done: Done[dict[str, Any]], run_id: str) -> Done[d
     return done
 
 
+async def fresh(call: Call, model: Model, min_position: int | None) -> None:
+    """Return once a list is as fresh as the caller wants it; without a wish, as fresh as ``FRESH_S`` allows.
+
+    Raises:
+        ReadModelBehind: it had not reached ``min_position`` within ``BEHIND_S`` seconds.
+        Stopping: the service began to stop first.
+    """
+    if min_position is not None:
+        return await caught_up(call.node, model.wait_for(min_position, BEHIND_S))
+    position = call.desk.journal.position
+    if model.position < position:
+        with suppress(ReadModelBehind):
+            await caught_up(call.node, model.wait_for(position, FRESH_S))
+
+
 async def run_when(call: Call, run_id: str, query: ReadRun) -> dict[str, Any]:
     """The run, or the run once it has settled, if that happens within the time given."""
     await reached(call.node, query.min_position)
@@ -126,8 +146,7 @@ async def _until_settled(call: Call, run_id: str, wait_s: float) -> None:
 
 async def runs_page(call: Call, wanted: Listing, min_position: int | None) -> dict[str, Any]:
     """A page of the runs that the caller may see, with the evidence and the partial of each."""
-    if min_position is not None:
-        await caught_up(call.node, call.node.runs.wait_for(min_position, BEHIND_S))
+    await fresh(call, call.node.runs, min_position)
     found = await call.node.runs.list(call.caller.tenant, bounded(call, wanted))
     now = call.node.clock()
     found["items"] = [{**item, **_beside(call.desk, item["run_id"], now)} for item in found["items"]]

@@ -25,6 +25,7 @@ from api.serve import server_of
 from api.settings import Settings
 from domain.values import Clock
 
+FOLLOWED_S = 30.0
 JSON = {"Content-Type": "application/json"}
 
 
@@ -47,7 +48,9 @@ class Service:
         return answer
 
     async def ok(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        """The JSON of an answer that must not be a refusal."""
+        """The JSON of an answer that must not be a refusal; of a list, everything recorded so far."""
+        if method == "GET":
+            await self._followed(path)
         answer = await self.ask(method, path, body, **options)
         assert answer.status_code < 400, answer.text
         return answer.json() if answer.content else None
@@ -60,6 +63,12 @@ class Service:
         document: dict[str, Any] = answer.json()
         assert answer.status_code == document["status"]
         return document
+
+    async def _followed(self, path: str) -> None:
+        """Wait until the read model behind a list has what is recorded, however slow this machine is just now."""
+        runner, name = self.node.runner, httpx.URL(path).path.rpartition("/")[2]
+        if runner is not None and name in runner.models:
+            await runner.models[name].wait_for(self.node.desk.journal.position, FOLLOWED_S)
 
     def made_key(self, role: Any, name: str | None = None, **ids: Any) -> str:
         """The token of a fresh key."""

@@ -1,5 +1,8 @@
 """The stored read models over HTTP: fresh for whoever acted, bounded by what a key may see, and open about trouble."""
 
+import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +53,7 @@ async def test_the_lists_count_what_was_acknowledged_before_they_were_asked_for(
 async def test_a_position_that_does_not_come_is_refused_with_both(
     service: Service, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.stored.BEHIND_S", 0.01)
+    monkeypatch.setattr("api.views.BEHIND_S", 0.01)
 
     refusal = await service.refused("GET", f"/v1/{path}?min_position=1000")
 
@@ -139,3 +142,24 @@ async def test_a_fact_that_cannot_be_folded_is_shown_in_health_and_costs_only_it
         assert "runs put run.submitted.v1 at position 1 aside: ValueError: who wrote this?" in health["first_error"]
         assert "degraded" == health["status"]
         assert [[bad], []] == [[one["subject"] for one in each["quarantined"]] for each in shown[:2]]
+
+
+@pytest.mark.parametrize("path", ["runs", "workers"])
+@pytest.mark.parametrize("held", [False, True])
+async def test_a_list_waits_for_what_was_acknowledged_but_not_for_ever(
+    service: Service, data_dir: Path, path: str, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.views.FRESH_S", 0.05 if held else 30.0)
+    await service.held()
+    await service.ok("GET", f"/v1/{path}")
+    with contextlib.closing(sqlite3.connect(data_dir / "projections.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await service.held(worker="w2")
+        asked = asyncio.ensure_future(service.ask("GET", f"/v1/{path}"))
+        if held:
+            await asked
+        other.execute("ROLLBACK")
+        page = (await asked).json()
+
+    assert (1 if held else 2) == len(page["items"])
+    assert (page["position"] < service.node.desk.journal.position) is held

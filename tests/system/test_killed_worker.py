@@ -171,7 +171,8 @@ def test_a_frozen_worker_process_that_thaws_ends_its_command_and_leaves_no_trace
     assert (run_id, 1, signal.SIGTERM) == (ended["run_id"], ended["fence"], ended["signal"])
     told = caller.facts(run_id)
     assert before == told[: len(before)]
-    assert {"run.stop_reported.v1"} >= {fact["topic"] for fact in told[len(before) :]}
+    # What it says of its own stop and of its own directory is heard; it cannot touch the run any more.
+    assert {"run.stop_reported.v1", "workspace.destroyed.v1"} >= {fact["topic"] for fact in told[len(before) :]}
     assert output == caller.output(run_id)
     assert ["mail of attempt 1"] == outbox.read_text().splitlines()
 
