@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from api.problems import Problem, problem_of
 from domain.lease import FenceLost
-from journal.errors import JournalClosed, OutcomeUnknown, UnreadableStorage
+from journal.errors import EpochChanged, JournalClosed, JournalTaken, OutcomeUnknown, UnreadableStorage
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Health:
 
     def storage_failed(self, where: str, error: Exception) -> bool:
         """Whether this says that nothing can be made durable, or read; it stays so until something is."""
-        failed = isinstance(error, OutcomeUnknown | UnreadableStorage)
+        failed = isinstance(error, EpochChanged | JournalTaken | OutcomeUnknown | UnreadableStorage)
         if failed:
             self.storage_down = f"{where}: {error}"
         return failed

@@ -54,6 +54,7 @@ STATUS: Mapping[str, int] = {
     "limit_reached": 409,
     "labels_missing": 409,
     "epoch_changed": 503,
+    "journal_taken": 503,
     "timeout_unknown": 404,
     "timeout_answered": 409,
     "revision_stale": 409,

@@ -31,6 +31,7 @@ from journal.errors import (
     EpochChanged,
     IdempotencyMismatch,
     JournalContended,
+    JournalTaken,
     OutcomeUnknown,
     StaleRead,
     UnreadableStorage,
@@ -258,7 +259,7 @@ class Journal:
         self.registers.evict(decision.writes)
         if isinstance(error, StaleRead):
             return None
-        if isinstance(error, EpochChanged | UnreadableStorage):
+        if isinstance(error, EpochChanged | JournalTaken | UnreadableStorage):
             raise error
         try:
             done = self._found_by_id(pending, decision, context, decode)

@@ -3,8 +3,8 @@
 Three kinds, never mixed. A *refusal* says no and changed nothing (``IdempotencyMismatch``). An *unavailability*
 says "not now" or "unknown", carries ``retry_after_s`` in seconds, and is safe to retry under the same command id
 (``JournalBusy``, ``JournalContended``, ``JournalClosed``, ``OutcomeUnknown``, ``UnreadableStorage``,
-``EpochChanged``). A *fault* is about the files themselves and ends the start of the service, or names a position in
-them (``DataDirBusy``, ``JournalDamaged``, ...).
+``EpochChanged``, ``JournalTaken``). A *fault* is about the files themselves and ends the start of the service, or names
+a position in them (``DataDirBusy``, ``JournalDamaged``, ...).
 
 Inside the room two more travel between the writer and ``execute``: ``StaleRead`` and ``CommandRecorded``; both are
 resolved there and never reach a caller.
@@ -125,6 +125,21 @@ class EpochChanged(Unavailable):
     def __init__(self, held: str, found: str) -> None:
         super().__init__(
             f"the journal is in epoch {found}, this process opened it in {held}; the service must be restarted",
+            5,
+            held=held,
+            found=found,
+        )
+
+
+class JournalTaken(Unavailable):
+    """Another process has opened the journal since this one did, and is its writer now; nothing was appended."""
+
+    code = "journal_taken"
+
+    def __init__(self, held: str | None, found: str | None) -> None:
+        super().__init__(
+            f"the journal's writer is {found} now, and this process is {held}: another service was started on the same "
+            "data directory, and this one must be stopped",
             5,
             held=held,
             found=found,

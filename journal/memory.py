@@ -10,7 +10,7 @@ from eventsourcing.persistence import IntegrityError, OperationalError, StoredEv
 from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
 from journal.chain import Row, Tail, Verdict, genesis, verify_rows
-from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead
+from journal.errors import CommandRecorded, EpochChanged, JournalError, JournalTaken, StaleRead
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending
 from journal.registers import RegisterMaps
@@ -24,6 +24,7 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
     kind = "memory"
     codec: Codec
     journal_id: str
+    writer: str | None
     tail: Tail
     expected: Tail
 
@@ -40,6 +41,7 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
         self.codec = codec
         self.journal_id = journal_id
         self.epoch = self.stored_epoch = epoch
+        self.writer = self.stored_writer = epoch
         self.tail = self.expected = Tail(0, genesis(journal_id))
 
     # Appending
@@ -75,6 +77,8 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
     def _require_place(self, before: Tail) -> None:
         if self.stored_epoch != self.epoch:
             raise EpochChanged(self.epoch, self.stored_epoch)
+        if self.stored_writer != self.writer:
+            raise JournalTaken(self.writer, self.stored_writer)
         if before != self.tail:
             message = f"the journal ends at {self.tail.position}, and {before.position} was expected"
             raise OperationalError(message)

@@ -7,8 +7,8 @@ there was one: an empty journal there would hand out runs and fences that were g
 
 Checked, in this order: the directory and its lock; that the file is a database, is ours, is whole, and is not newer
 than this version; SQLite's own ``quick_check``, for files up to ``QUICK_CHECK_MAX_BYTES``; the hash chain of the last
-``TAIL_FACTS`` facts. The whole chain is read by ``verify``. Whatever is wrong is one line with the values and the
-remedy, under a stable code.
+``TAIL_FACTS`` facts. Then the journal is claimed, so that a writer whose lock was lost appends nothing more. The whole
+chain is read by ``verify``. Whatever is wrong is one line with the values and the remedy, under a stable code.
 """
 
 import asyncio
@@ -90,6 +90,7 @@ def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps:
             application = SQLiteJournal(path, codec, lock.release)
             try:
                 _check_tail(application, path)
+                application.store.claim()
             except BaseException:
                 application.close()
                 raise

@@ -4,7 +4,11 @@
 ``_insert_events(cursor, stored_events, **kwargs)``: facts under the next positions with their hashes, remembered
 answers and register writes. Either everything in it is durable or nothing is. Versions are guarded in the insert: one
 that exists breaks the unique index, and the tail moves only if every version follows one that is there, if the journal
-is in the epoch in which it was opened, and if it ends where the append began.
+is in the epoch in which it was opened, if nobody has opened it since to write, and if it ends where the append began.
+
+The kernel's lock on the data directory is what keeps a second writer out; it can be lost, since a lock file that is
+removed is none any more. So whoever opens a journal to write also *claims* it, in the journal itself, and from then on
+the one before appends nothing: it would go by what it knew, and judge by clocks that nobody tells anything.
 
 ``tail`` is the end of the chain as of the last append known to be durable; ``expected`` is where the append under way
 would lead. After an error the two tell, with ``load_tail``, whether the append happened.
@@ -22,7 +26,7 @@ from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor
 from journal.archives import Archives
 from journal.chain import Row, Tail, Verdict
 from journal.datastore import JournalDatastore
-from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead, UnreadableStorage
+from journal.errors import CommandRecorded, EpochChanged, JournalError, JournalTaken, StaleRead, UnreadableStorage
 from journal.fact_tables import HEAD, FactTables
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending, StoredFact
@@ -40,6 +44,7 @@ class Store(RegisterSource, Protocol):
     codec: Codec
     epoch: str
     journal_id: str
+    writer: str | None
     tail: Tail
     expected: Tail
 
@@ -49,6 +54,7 @@ class Store(RegisterSource, Protocol):
         Raises:
             IntegrityError: something in it contradicts what is recorded; nothing was appended.
             EpochChanged: the journal was restored or promoted; nothing was appended.
+            JournalTaken: another process has claimed the journal since; nothing was appended.
         """
 
     def append_each(self, pendings: Sequence[Pending]) -> None:
@@ -102,12 +108,17 @@ _COARSE, _MOST = 64, 1_024
 
 _INSERT_COMMAND = "INSERT INTO commands VALUES (?, ?, ?, ?, ?)"
 _MOVE_TAIL = (
-    "UPDATE tail SET position = ?, hash = ? WHERE epoch = ? AND position = ? AND hash = ? AND NOT EXISTS ("
+    "UPDATE tail SET position = ?, hash = ? WHERE epoch = ? AND position = ? AND hash = ? "
+    "AND (SELECT value FROM meta WHERE key = 'writer') IS ? AND NOT EXISTS ("
     "SELECT 1 FROM stored_events AS fact WHERE position > ? AND originator_version <> 1 AND NOT EXISTS ("
     "SELECT 1 FROM stored_events WHERE originator_id = fact.originator_id "
     "AND originator_version = fact.originator_version - 1))"
 )
-"""Moves the tail if the journal is where the append began, and every version inserted follows one that is there."""
+"""Moves the tail if the journal is where the append began, its writer is who appends, and every version inserted
+follows one that is there."""
+
+_WRITER = "SELECT value FROM meta WHERE key = 'writer'"
+_CLAIM = "INSERT OR REPLACE INTO meta VALUES ('writer', lower(hex(randomblob(16)))) RETURNING value"
 
 
 def stored_fact(event: StoredEvent, codec: Codec) -> StoredFact:
@@ -169,6 +180,7 @@ class SQLiteStore(FactTables, RegisterTables, SQLiteApplicationRecorder):
     codec: Codec
     epoch: str
     journal_id: str
+    writer: str | None
     tail: Tail
     expected: Tail
 
@@ -185,7 +197,19 @@ class SQLiteStore(FactTables, RegisterTables, SQLiteApplicationRecorder):
                 pass  # opened now, so that it is checked now and closed last, when it takes the log away
         self.epoch = self.load_epoch()
         self.journal_id = str(self.datastore.read("SELECT value FROM meta WHERE key = 'journal_id'")[0][0])
+        self.writer = self._writer_of(self.datastore.read(_WRITER))
         self.tail = self.expected = self.load_tail()
+
+    def claim(self) -> None:
+        """Be the one who writes from now on: whoever opened the journal before appends nothing more."""
+        with self.datastore.transaction(commit=True) as c:
+            c.execute(_CLAIM)
+            self.writer = self._writer_of(c.fetchall())
+        self.tail = self.expected = self.load_tail()  # of whatever was appended up to the claim
+
+    @staticmethod
+    def _writer_of(rows: Sequence[Any]) -> str | None:
+        return str(rows[0][0]) if rows else None
 
     # Appending
 
@@ -235,7 +259,7 @@ class SQLiteStore(FactTables, RegisterTables, SQLiteApplicationRecorder):
         if batch.parameters:
             leave_out_own(batch.parameters)
             insert_facts(c, batch.parameters)
-        c.execute(_MOVE_TAIL, (*batch.after, self.epoch, *batch.before, batch.before.position))
+        c.execute(_MOVE_TAIL, (*batch.after, self.epoch, *batch.before, self.writer, batch.before.position))
         if c.sqlite_cursor.rowcount != 1:
             self._require_place(c, batch.before)
             message = "a version follows one that is not recorded"
@@ -254,6 +278,10 @@ class SQLiteStore(FactTables, RegisterTables, SQLiteApplicationRecorder):
         epoch, position, digest = c.fetchone() or ("none", 0, b"")
         if epoch != self.epoch:
             raise EpochChanged(self.epoch, epoch)
+        c.execute(_WRITER)
+        writer = self._writer_of(c.fetchall())
+        if writer != self.writer:
+            raise JournalTaken(self.writer, writer)
         if (position, digest) != before:
             message = f"the journal ends at {position}, and {before.position} was expected"
             raise OperationalError(message)

@@ -16,9 +16,10 @@ from journal.errors import (
     DataDirBusy,
     DataDirUnusable,
     JournalDamaged,
+    JournalTaken,
     NotDurable,
 )
-from journal.lock import DirLock
+from journal.lock import LOCK_NAME, DirLock
 from journal.opening import JOURNAL_NAME, open_journal, open_readonly
 from tests.journal.accounts import (
     CODEC,
@@ -48,6 +49,26 @@ def test_a_journal_is_there_again_after_it_was_closed(place: Path) -> None:
     assert app.store.verify().ok
     app.close()
     assert {JOURNAL_NAME, "journal.lock", "journal.reached"} == {path.name for path in place.iterdir()}
+
+
+@pytest.mark.origin("D59")
+async def test_a_service_whose_lock_file_was_removed_appends_nothing_once_another_has_the_journal(place: Path) -> None:
+    old = await open_journal(place, HandClock(), mint=minting(), codec=CODEC, folds=FOLDS)
+    (place / LOCK_NAME).unlink()
+    assert 4 == (await execute(old, deposit(old, "account-a"))).position  # nobody else is there yet
+
+    new = await open_journal(place, HandClock(), mint=minting(), codec=CODEC, folds=FOLDS)
+    for _ in range(3):  # also when the other one appends nothing in between
+        with pytest.raises(JournalTaken) as caught:
+            await execute(old, deposit(old, "account-a"))
+        assert new.store.writer == caught.value.fields()["found"]
+    done = await execute(new, deposit(new, "account-a"))
+
+    assert (5, 4) == (done.position, old.position)
+    assert new.verify().ok
+    await old.close()
+    assert 6 == (await execute(new, deposit(new, "account-a"))).position
+    await new.close()
 
 
 async def test_a_journal_opened_by_the_service_goes_on_where_it_ended(place: Path) -> None:
