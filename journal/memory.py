@@ -25,6 +25,7 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
     codec: Codec
     journal_id: str
     writer: str | None
+    stored_writer: str | None
     tail: Tail
     expected: Tail
 

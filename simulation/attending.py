@@ -53,6 +53,10 @@ class Attendance:
         """A session is heard: it lasts until then."""
         self._sessions[leader_id, session_id] = until
 
+    def session_over(self, leader_id: str, session_id: str, now: float) -> bool:
+        """Whether a session that was heard has run out by now."""
+        return self._sessions.get((leader_id, session_id), now + 1.0) <= now
+
     def left(self, leader_id: str, session_id: str, now: float) -> None:
         """A session said goodbye."""
         until = self._sessions.pop((leader_id, session_id), 0.0)

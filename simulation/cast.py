@@ -5,62 +5,30 @@ passes, the wall is set, the disk fails, the service is restarted or killed. How
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from commands import presence
 from domain.lease import Lease
-from domain.presence import DropCause
 from journal.errors import Unavailable
 from simulation.actors import Actor, Chooser
+from simulation.acts import CAUSES, GROUND_ACTS, GROUNDED, LEADER_ACTS, PASSING_S, STEPS, WORKER_ACTS
 from simulation.attending import LEADERS
 from simulation.holders import Holder
 from simulation.leaders import Leader
 from simulation.messages import Message
 from simulation.observers import OBSERVER_ACTS, Observer
+from simulation.operating import Operating
+from simulation.pacing import Pacing
+from simulation.plots import Plots, Stage
 from simulation.providers import Provider
-from simulation.storage import Fault
 from simulation.truth import ENDINGS, SCOPES, Body
 from simulation.workers import Worker
 from simulation.world import World
 
-PASSING_S = (0.1, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0)
-AWAY_S = (0.0, 4.0, 60.0)
-WALL_S = (-3600.0, -2.0, 2.0, 3600.0)
 LATE = 6
 """Messages that the network holds back at most."""
 RECENT = 12
 """Messages of which a second delivery may follow."""
-CAUSES: tuple[DropCause, ...] = ("closed", "left", "half_open", "slow_reader", "failed")
-FAULTS: tuple[Fault, ...] = ("before", "after", "unknown")
-
-WORKER_ACTS = (
-    *("claim",) * 5, *("claim_by_id",) * 2, "reserve", "bind", "bind", "give_reservation_back", *("save",) * 3,
-    *("effect",) * 6, *("park",) * 4, "hand_back", *("close",) * 4, "close_all", "report_stop", *("detach",) * 2,
-)  # fmt: skip
-LEADER_ACTS = (
-    *("submit",) * 6, *("answer",) * 6, *("resume",) * 5, *("pause",) * 2, "cancel", *("judge",) * 4, "retry",
-    *("reconcile",) * 3, "limit", "reassign", "acknowledge", "acknowledge",
-)  # fmt: skip
-GROUND_ACTS = (
-    *("place",) * 4, *("make",) * 2, *("attach",) * 6, *("tell",) * 6, *("need",) * 2, "let_go",
-)  # fmt: skip
-STEPS: tuple[str, ...] = (
-    *("send_worker",) * 45, *("send_leader",) * 22, *("beat",) * 9, *("time",) * 12, "long_time", *("unnoticed",) * 2,
-    *("connect",) * 4, *("drop",) * 2, *("session",) * 4, "goodbye", "return_in_the_middle", *("together",) * 9,
-    *("late",) * 3, *("repeat",) * 4, *("stall",) * 3, *("slice",) * 2, *("freeze",) * 2, "sign_off", "wall", "disk",
-    "restart", "kill", "audit",
-    *("ground",) * 12, *("turn",) * 6, *("observer",) * 8, *("nature",) * 6, "wanted",
-)  # fmt: skip
-
-GROUNDED: tuple[str, ...] = (
-    *("send_worker",) * 30, *("send_leader",) * 14, *("beat",) * 16, *("time",) * 8, *("connect",) * 4, "drop",
-    *("session",) * 4, *("together",) * 8, *("stall",) * 4, "late", *("repeat",) * 2, "freeze", "unnoticed",
-    "disk", "restart", "kill",
-    *("ground",) * 50, *("turn",) * 28, *("exchange",) * 6, *("slice",) * 3, *("observer",) * 16, *("nature",) * 18,
-    "wanted",
-)  # fmt: skip
-"""Steps of a world in which less goes wrong, so that runs live long enough to stand on something."""
 
 
 class Cast:
@@ -81,6 +49,10 @@ class Cast:
         self._steps = STEPS
         self.held_back: list[Message] = []
         self._recent: list[Message] = []
+        self.operating = Operating(world, chooser, self._several)
+        everybody = (*self.workers, *self.observers)
+        self.plots = Plots(Stage(world, chooser, self.workers, self.observers, self.holders, self.leader))
+        self.pacing = Pacing(world, chooser, self.leader, everybody)
 
     def _hear_of(self, run_id: str) -> None:
         for worker in self.workers:
@@ -102,10 +74,15 @@ class Cast:
 
     async def step(self, what: str | None = None) -> None:
         """One thing happens; then the service's view is compared with what was recorded."""
-        act: Callable[[], object] = getattr(self, f"_{what or self.chooser.pick(self._steps)}")
-        await act()  # type: ignore[misc]
+        await self._act_of(what or self.chooser.pick(self._steps))()
         await self.world.recorded()
         self.world.check()
+
+    def _act_of(self, step: str) -> Callable[[], Awaitable[None]]:
+        """Who does it, and how: the cast itself, or whatever part of it has a step of this name."""
+        parts = (part for part in (self.operating, self.pacing, self.plots) if hasattr(part, step))
+        act: Callable[[], Awaitable[None]] = getattr(next(parts, self), step, None) or getattr(self, f"_{step}")
+        return act
 
     def _compose(self, worker: bool) -> Message | None:
         if not worker:
@@ -219,7 +196,9 @@ class Cast:
 
     def _several(self) -> list[Message]:
         composed = [self._compose_any() for _ in range(self.chooser.pick((2, 3, 4)))]
-        return [message for message in composed if message is not None]
+        messages = [message for message in composed if message is not None]
+        self._recent = [*self._recent, *messages][-RECENT:]
+        return messages
 
     async def _together(self) -> None:
         messages = self._several()
@@ -236,6 +215,7 @@ class Cast:
     async def _beat(self) -> None:
         for worker in (*self.workers, *self.observers):
             if not worker.frozen:
+                worker.mistrust()
                 await self.world.deliver(worker.heartbeat())
 
     async def _freeze(self) -> None:
@@ -290,73 +270,31 @@ class Cast:
         for act in ("tell", "tell", "turn"):
             await self._send(_act(holder, act))
 
+    async def _unnoticed(self) -> None:
+        await self.world.pass_time(self.chooser.pick(PASSING_S), noticed=False)
+
     async def _sign_off(self) -> None:
         worker = self.chooser.pick(self.workers)
         worker.estranged = True
         await self._send(worker.drain() if self.chooser.chance(50) else worker.leave())
 
-    async def _unnoticed(self) -> None:
-        await self.world.pass_time(self.chooser.pick(PASSING_S), noticed=False)
-
-    async def _wall(self) -> None:
-        self.world.set_wall(self.chooser.pick(WALL_S))
-
-    async def _disk(self) -> None:
-        self.world.fail_next(self.chooser.pick(FAULTS))
-
-    async def _restart(self) -> None:
-        position = self.world.history.position
-        checkpoint = self.chooser.pick((0, position // 2, position)) if self.chooser.chance(50) else None
-        await self.world.restart(self.chooser.pick(AWAY_S), checkpoint=checkpoint)
-
-    async def _kill(self) -> None:
-        lands, away_s = self.chooser.chance(50), self.chooser.pick(AWAY_S)
-        messages = self._several()
-        self._recent = [*self._recent, *messages][-RECENT:]
-        await self.world.crash_during(messages, lands=lands, away_s=away_s)
-        if messages and self.chooser.chance(50):
-            await self.world.deliver(self.chooser.pick(messages))
-
     async def _connect(self) -> None:
         leader_id = self.chooser.pick(LEADERS)
         self.world.tell(leader_id, "connects")
         with suppress(Unavailable):
-            await self.world.attendance.connect(self.world.desk, leader_id, self.world.clock.now.mono)
+            await self.world.attendance.connect(self.world.desk, leader_id, self.world.clock.served_s)
 
     async def _drop(self) -> None:
         links = self.world.attendance.links
         if links:
             link, cause = self.chooser.pick(links), self.chooser.pick(CAUSES)
             self.world.tell(link.leader_id, f"drops a link: {cause}")
-            await self.world.attendance.drop(link, cause, self.world.clock.now.mono)
-
-    async def _session(self) -> None:
-        leader_id, session_id, ttl_s = self.chooser.pick(LEADERS), self.chooser.pick(("s1", "s2")), 5.0
-        world = self.world
-        message = self.leader.message(
-            f"keeps session {session_id} of {leader_id}",
-            lambda desk, caller: presence.keep_session(desk, caller, leader_id, session_id, ttl_s),
-        )
-        reply = await world.deliver(message)
-        if reply.refused is None and not reply.unknown:
-            world.attendance.heard(leader_id, session_id, world.clock.now.mono + ttl_s)
-
-    async def _goodbye(self) -> None:
-        leader_id, session_id = self.chooser.pick(LEADERS), self.chooser.pick(("s1", "s2"))
-        message = self.leader.message(
-            f"ends session {session_id} of {leader_id}",
-            lambda desk, caller: presence.leave_session(desk, caller, leader_id, session_id),
-        )
-        self.world.attendance.left(leader_id, session_id, self.world.clock.now.mono)
-        await self.world.deliver(message)
+            await self.world.attendance.drop(link, cause, self.world.clock.served_s)
 
     async def _return_in_the_middle(self) -> None:
         """A grace runs out, and the leader comes back while its runs are being settled."""
         self.world.clock.advance(self.chooser.pick((11.9, 12.0, 12.1)))
         await asyncio.gather(self.world.manager.step(), self._connect())
-
-    async def _audit(self) -> None:
-        self.world.check_replay()
 
 
 def _act(who: Actor | Holder, act: str) -> Message | None:

@@ -1,9 +1,9 @@
 """Death at every step: the service dies under each canonical scenario, before and after every single append.
 
 It also dies while a projection takes a batch over, and as the process manager is about to carry out a promise. Where
-it dies nobody is answered any more. It is started again on what is stored, which must be the state of a prefix of what
-happened that contains everything acknowledged; whoever was not answered says the same again; the scenario goes on to
-its end, faults stop, and all must settle within the bounds of `simulation.ending.calm`.
+it dies nobody is answered any more. Another node, whose wall is off, goes on with what is stored, which must be the
+state of a prefix of what happened that contains everything acknowledged; whoever was not answered says the same again;
+the scenario goes on to its end, faults stop, and all must settle within the bounds of `simulation.ending.calm`.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ Where = Literal["before", "after", "projection", "reaction"]
 PLACES: tuple[Where, ...] = ("before", "after", "projection", "reaction")
 STEPS_MAX = 200
 """Steps at which one scenario is killed at most; a scenario that has more is none that is short."""
+NEXT, NEXT_SKEW_S = "n2", -3.0
+"""Who goes on, and how far its wall is off."""
 
 
 class Died(NamedTuple):
@@ -72,7 +74,7 @@ class Doomed:
     async def _begin(self, cast: Cast) -> None:
         world = self.world
         await world.start()
-        await world.attendance.connect(world.desk, "lea", world.clock.now.mono)
+        await world.attendance.connect(world.desk, "lea", world.clock.served_s)
         for who in (*cast.workers[:2], *cast.observers):
             await world.deliver(who.register())
         self._arm()
@@ -121,15 +123,15 @@ class Doomed:
         message.heard(reply)
 
     async def _rise(self, beat: Beat) -> None:
-        """The service is started again on what is stored; whoever was not answered says the same again."""
+        """Another node goes on with what is stored; whoever was not answered says the same again."""
         self.died = True
         world = self.world
         world.tell("service", "dies")
         await world.abandon()
-        self._store.revive()
         if world.history.position < self._acknowledged:
             raise LawBroken(L10, f"{self._acknowledged} was acknowledged", [world.history.position])
-        await world.start()
+        world.clock.tune(world.nodes[NEXT], NEXT_SKEW_S, 1.0)
+        await world.start(NEXT)
         world.check()
         if isinstance(beat, Message):
             self._hear(beat, await sent(beat, world.desk))

@@ -91,7 +91,7 @@ async def leave_nothing(cast: Cast) -> None:
     """Links end, bodies are destroyed, clocks run out, and nothing may be left."""
     world = cast.world
     for link in list(world.attendance.links):
-        await world.attendance.drop(link, "closed", world.clock.now.mono)
+        await world.attendance.drop(link, "closed", world.clock.served_s)
     await world.pass_time(cast.world.desk.timers.cancel_grace_s)
     for workspace in world.history.grounds():
         await world.deliver(cast.provider.release(workspace.workspace_id))

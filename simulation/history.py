@@ -24,6 +24,7 @@ from journal.registers import Write
 from journal.topics import FOLDS
 from simulation.ground_books import GroundBooks
 from simulation.laws import DUE, L1, L2, L4, L6, L11, L13, L14, L15, ORDER, QUARANTINE, LawBroken, check_decision
+from simulation.lease_books import LeaseBooks
 from simulation.reaching import Reached
 from simulation.truth import Truth
 
@@ -54,7 +55,13 @@ class History:
         self._commands: dict[str, int] = {}
         self._cool_at: dict[str, float] = {}
         self._grounds: dict[str, list[str]] = {}
-        self.ground_books = GroundBooks(truth or Truth(), elapsed_s, self.states)
+        truth = truth or Truth()
+        self._standings: dict[str, Standing] = {}
+        self._open: set[str] = set()
+        self.touched: set[str] = set()
+        """Streams that were told of since somebody cleared this."""
+        self.leases = LeaseBooks(truth)
+        self.ground_books = GroundBooks(truth, elapsed_s, self.states)
         self.reached = Reached(self._wants)
 
     def state(self, stream: str) -> Any:
@@ -63,13 +70,16 @@ class History:
 
     def standing(self, run_id: str) -> Standing:
         """How a run stands."""
-        return Standing(
-            run_id=run_id,
-            run=self.state(f"run-{run_id}"),
-            lease=self.state(lease_stream(run_id)),
-            effects=self.state(effects_stream(run_id)),
-            workspaces=tuple(self.state(workspace_stream(each)) for each in self._grounds.get(run_id, ())),
-        )
+        found = self._standings.get(run_id)
+        if found is None:
+            found = self._standings[run_id] = Standing(
+                run_id=run_id,
+                run=self.state(f"run-{run_id}"),
+                lease=self.state(lease_stream(run_id)),
+                effects=self.state(effects_stream(run_id)),
+                workspaces=tuple(self.state(workspace_stream(each)) for each in self._grounds.get(run_id, ())),
+            )
+        return found
 
     def ground(self, workspace_id: str) -> Workspace | None:
         """The workspace; None when there is none under this id."""
@@ -83,7 +93,7 @@ class History:
 
     def open_runs(self) -> list[str]:
         """The runs that have not settled, in the order of their submission."""
-        return [run_id for run_id in self.runs if not isinstance(self.standing(run_id).known.phase, Settled)]
+        return [run_id for run_id in self.runs if run_id in self._open]
 
     def worker_of(self, run_id: str, fence: int) -> str | None:
         """The worker that was granted the run under this fence."""
@@ -119,6 +129,7 @@ class History:
         for recorded in facts:
             self._book(recorded)
             about = recorded.meta.correlation_id
+            self.leases.book(recorded, about or "", None if about is None else before[about])
             if about is not None:
                 self.ground_books.book(recorded, self.standing(about))
         self.reached.decided(before, facts)
@@ -144,6 +155,17 @@ class History:
             raise LawBroken(L11, f"evolve raised {error!r}", [recorded]) from error
         if isinstance(recorded.fact, WorkspacePlaced):
             self._grounds.setdefault(recorded.fact.run_id, []).append(recorded.fact.workspace_id)
+        self._changed(recorded)
+
+    def _changed(self, recorded: Recorded) -> None:
+        """What was made of the fact's stream and its run is to be made anew."""
+        kind, _, name = recorded.stream.partition("-")
+        self.touched.add(recorded.stream)
+        for run_id in (recorded.meta.correlation_id, name):
+            self._standings.pop(run_id or "", None)
+        if kind == "run":
+            settled = isinstance(self.states[recorded.stream].phase, Settled)
+            (self._open.discard if settled else self._open.add)(name)
 
     def _guarded(self, write: Write) -> None:
         lease = self.state(lease_stream(write.run_id))
@@ -236,7 +258,7 @@ class History:
 
     def _held(self, tenant: str) -> list[tuple[str, RunSubmitted]]:
         """The holder and the submission of each run of the tenant that is held, reserved or kept."""
-        standings = [self.standing(run_id) for run_id in self.runs]
+        standings = [self.standing(run_id) for run_id in self.open_runs()]
         return [
             (standing.lease.worker, standing.known.submission)
             for standing in standings

@@ -19,7 +19,7 @@ from domain.workspace import Workspace
 from domain.workspace_facts import Provider
 from simulation.actors import named, short
 from simulation.messages import Message, Reply
-from simulation.truth import SCOPES, Truth
+from simulation.truth import SCOPES, Body, Truth
 from simulation.workers import Worker
 
 PROVIDERS: tuple[Provider, ...] = ("external", "kubernetes", "directory", "process")
@@ -88,7 +88,14 @@ class Holder:
             return None
         body = self._body(workspace_id)
         identity = STRANGER if self._chooser.chance(6) and self._identity(workspace_id) else body.identity
-        command = Attach(identity=identity, incarnation=body.starts)
+        return self._attach(workspace_id, identity)
+
+    def attaches(self, workspace_id: str) -> Message:
+        """It stands on this body from now on."""
+        return self._attach(workspace_id, self._body(workspace_id).identity)
+
+    def _attach(self, workspace_id: str, identity: str) -> Message:
+        command = Attach(identity=identity, incarnation=self._body(workspace_id).starts)
         return self._about(
             f"attaches to {identity} for",
             workspace_id,
@@ -113,6 +120,15 @@ class Holder:
             seen = [Observation(kind=self._chooser.pick(("gone", "ended", "present")), identity=STRANGER), *seen]
         return self._about(
             f"tells {'+'.join(each.kind for each in seen)} of",
+            workspace_id,
+            lambda desk, caller: observing.observe(desk, caller, workspace_id, seen),
+        )
+
+    def tells(self, body: Body) -> Message:
+        """It tells what it sees of this body."""
+        seen, workspace_id = [body.seen()], body.workspace_id
+        return self._about(
+            f"tells {seen[0].kind} of",
             workspace_id,
             lambda desk, caller: observing.observe(desk, caller, workspace_id, seen),
         )
@@ -148,7 +164,12 @@ class Holder:
             return None
         run_id, fence = lease
         grounds = [each for each, of, _ in self.placed if of == run_id and self._phase(each) == "running"]
-        ground = self._chooser.pick(grounds) if grounds and self._chooser.chance(85) else None
+        return self.admit_in(
+            run_id, fence, self._chooser.pick(grounds) if grounds and self._chooser.chance(85) else None
+        )
+
+    def admit_in(self, run_id: str, fence: int, ground: str | None) -> Message:
+        """It is about to deliver a prompt of this run, to this workspace or to nothing that is watched."""
 
         def heard(reply: Reply) -> None:
             if reply.refused is None and reply.answer:
@@ -170,6 +191,16 @@ class Holder:
         what = self._chooser.pick(
             ("delivers", "delivers", "is busy with", "is busy with", "completes", "fails", "notes")
         )
+        return self._step(what, (run_id, fence, number))
+
+    def step_last(self, what: str) -> Message | None:
+        """The turn that it admitted last gets this far."""
+        if not self.turns:
+            return None
+        return self._step(what, self.turns[-1])
+
+    def _step(self, what: str, of: tuple[str, int, int]) -> Message:
+        run_id, fence, number = of
         turn = Named(run_id=run_id, fence=fence, turn=number)
 
         async def send(desk: Desk, caller: Caller) -> Any:

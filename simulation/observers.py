@@ -34,7 +34,7 @@ class Observer(Worker):
     def watch(self) -> Message:
         """It asks for a scope to watch."""
         ask = Ask(worker_id=self.name, queues=(OBSERVERS_QUEUE,), most=1)
-        return self.message("wants to watch", lambda desk, caller: claims.claim(desk, caller, ask), self._granted)
+        return self.message("wants to watch", lambda desk, caller: claims.claim(desk, caller, ask), self.granted())
 
     def ask(self) -> Message:
         """It asks for whatever there is to watch."""
@@ -59,19 +59,25 @@ class Observer(Worker):
         lease = self.lease()
         if lease is None:
             return None
-        scope, whole = self._scope_of(lease[0]), self.chooser.chance(70)
+        scope, whole = self.scope_of(lease[0]), self.chooser.chance(70)
         bodies = [body for body in self.truth.of_scope(scope) if self._told(body)]
         if not whole:
             bodies = [body for body in bodies if self.chooser.chance(60)]
         seen = [(body.workspace_id, body.seen()) for body in bodies]
         return self._report(f"lists {len(seen)} in {scope}", lease, tuple(seen), synced=whole)
 
+    def list_of(self, run_id: str, fence: int) -> Message:
+        """It lists all of the scope that it watches for this run."""
+        scope = self.scope_of(run_id)
+        seen = tuple((body.workspace_id, body.seen()) for body in self.truth.of_scope(scope) if self._told(body))
+        return self._report(f"lists {len(seen)} in {scope}", (run_id, fence), seen)
+
     def telling(self) -> Message | None:
         """It tells of one body, one of another scope at times, or that it does not see it."""
         lease, bodies = self.lease(), list(self.truth.bodies.values())
         if lease is None or not bodies:
             return None
-        scope = self._scope_of(lease[0])
+        scope = self.scope_of(lease[0])
         ours = list(self.truth.of_scope(scope))
         body = self.chooser.pick(ours if ours and self.chooser.chance(90) else bodies)
         observation = Observation(kind="watch_dropped") if self.chooser.chance(20) else body.seen()
@@ -83,7 +89,7 @@ class Observer(Worker):
         lease = self.lease()
         if lease is None:
             return None
-        scope = self._scope_of(lease[0])
+        scope = self.scope_of(lease[0])
         seen = tuple((body.workspace_id, Observation(kind="watch_dropped")) for body in self.truth.of_scope(scope))
         return self._report(f"sees nothing in {scope}", lease, seen, synced=False)
 
@@ -98,14 +104,15 @@ class Observer(Worker):
         if lease is None:
             return None
         self._lists += 1
-        scope, sync_id = self._scope_of(lease[0]), f"{self.name}-{self._lists}"
+        scope, sync_id = self.scope_of(lease[0]), f"{self.name}-{self._lists}"
         seen = [(body.workspace_id, body.seen()) for body in self.truth.of_scope(scope) if self._told(body)]
         half = len(seen) // 2
         self._under_way = (*lease, scope, sync_id, seen[half:])
         part = Part(sync_id=sync_id, index=0, last=False)
         return self._report(f"begins {sync_id} of {scope}", lease, tuple(seen[:half]), part=part)
 
-    def _scope_of(self, run_id: str) -> str:
+    def scope_of(self, run_id: str) -> str:
+        """The scope that this run is to watch."""
         return str(self._history.standing(run_id).known.submission.concurrency_key)
 
     def _told(self, body: Body) -> bool:
@@ -121,7 +128,7 @@ class Observer(Worker):
         synced: bool = True,
         part: Part | None = None,
     ) -> Message:
-        (run_id, fence), scope = lease, self._scope_of(lease[0])
+        (run_id, fence), scope = lease, self.scope_of(lease[0])
         batch = Batch(
             observer_id=self.name, run_id=run_id, fence=fence, scope=scope, seen=seen, synced=synced, part=part,
             as_of=self._history.position,

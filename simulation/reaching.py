@@ -188,9 +188,24 @@ REPEATED_AFTER = "a repeat tells what an unknown append did"
 ZOMBIE = "a write under a fence that is over is refused"
 OTHER_BODY = "another body is named and refused"
 FROM_CHECKPOINT = "started from a checkpoint"
+OLD_CHECKPOINT = "started from a checkpoint that is older than the tail"
+CHECKPOINT_OF_ANOTHER = "started from a checkpoint that another node wrote"
+HANDED_OVER = "a node takes the journal over from another"
+MODEL_OF_ANOTHER = "read models that another node wrote are gone on with"
+REPEATED_ELSEWHERE = "a command is repeated to another node"
+START_REFUSED = "a start beside the service is refused by the lock"
+FROZEN_REFUSED = "a start beside a service that is frozen is refused"
+OLD_WRITER = "a service whose lock was lost is refused to append"
+READ_BESIDE = "another process reads while the service writes"
+REBUILT_BESIDE = "another process rebuilds while the service writes"
+SLOW_LOST = "a worker whose clock is slow loses a lease that it trusts"
+FAST_GAVE_UP = "a worker whose clock is fast lets a lease go that it still has"
+SESSION_SLOW = "a session ends because its leader's clock is slow"
 NOTED = (
     RECONNECTED, SLICED_AWAY, GONE, QUARANTINED, PROBED, DROP_LOST, KILLED_LANDED, KILLED_LOST, STALE_OBSERVER,
-    REPEATED, REPEATED_AFTER, ZOMBIE, OTHER_BODY, FROM_CHECKPOINT,
+    REPEATED, REPEATED_AFTER, ZOMBIE, OTHER_BODY, FROM_CHECKPOINT, OLD_CHECKPOINT, CHECKPOINT_OF_ANOTHER, HANDED_OVER,
+    MODEL_OF_ANOTHER, REPEATED_ELSEWHERE, START_REFUSED, FROZEN_REFUSED, OLD_WRITER, READ_BESIDE, REBUILT_BESIDE,
+    SLOW_LOST, FAST_GAVE_UP, SESSION_SLOW,
 )  # fmt: skip
 """Situations that one decision about a run does not show."""
 ALL = (*SITUATIONS, *NOTED)

@@ -103,7 +103,7 @@ def left_by_its_leader(cast: Cast) -> Iterator[Beat]:
 
     async def drop(cause: DropCause = "half_open") -> None:
         for link in list(world.attendance.links):
-            await world.attendance.drop(link, cause, world.clock.now.mono)
+            await world.attendance.drop(link, cause, world.clock.served_s)
 
     yield _submit(cast)
     yield _submit(cast, Policy(lease_ttl_s=TTL_S, on_leader_gone="park"))

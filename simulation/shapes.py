@@ -70,7 +70,7 @@ def ready(history: History) -> list[tuple[str, datetime]]:
 def held(history: History) -> dict[tuple[str, str], list[str]]:
     """The runs that each worker holds, keeps or has reserved."""
     found: dict[tuple[str, str], list[str]] = {}
-    for run_id in sorted(history.runs):
+    for run_id in sorted(history.open_runs()):
         standing = history.standing(run_id)
         worker = getattr(standing.lease, "worker", None)
         if worker is not None:

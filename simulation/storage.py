@@ -1,31 +1,46 @@
-"""The journal's storage in memory, with faults on demand and a witness of every decision that becomes durable.
+"""The journal's files, and a process's view of them with faults on demand and a witness of every decision.
 
 An append can fail before it changes anything, after everything is stored, or so that storage cannot even tell: the
 three ways in which a disk, or a connection to one, goes away. The witness is told each decision with its facts and
 register writes as they land, whether or not anybody is ever answered. A store can also *die* with its process, at the
-n-th append: from then on it neither takes nor tells anything, until it is opened anew.
+n-th append: from then on it neither takes nor tells anything.
+
+`Files` outlive every process. Each process has a store of its own over them, which knows where the journal ended when
+this process looked last, as one connection to a file does; what another process appended meanwhile it learns by being
+refused. The directory is a real one: the lock in it is the kernel's, and the checkpoint is read and written by the
+service's own code.
 """
 
 import contextlib
+import copy
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Literal, cast
 
-from eventsourcing.persistence import ApplicationRecorder, PersistenceError
-from eventsourcing.popo import POPOFactory
+from eventsourcing.persistence import ApplicationRecorder, OperationalError, PersistenceError
 
 from journal.application import JournalApplication, MemoryJournal
 from journal.chain import Tail
+from journal.checkpoints import CHECKPOINT_NAME
+from journal.lock import LOCK_NAME, DirLock
 from journal.mapper import DEFAULT_CODEC, Recorded
 from journal.memory import MemoryStore
 from journal.pending import Batch, CommandRow, Pending
 from journal.registers import Write
+
+SHARED = Path("/dev/shm")  # noqa: S108  (the directory in it is made under a name that nobody can guess)
+"""Where there is memory to be had as a directory, nothing waits for a disk."""
 
 Fault = Literal["before", "after", "unknown"]
 Witness = Callable[[Sequence[Recorded], Sequence[Write]], None]
 
 
 class FaultyStore(MemoryStore):
-    """The memory store that fails once when it is told to."""
+    """The memory store as one process sees it; it fails once when it is told to."""
+
+    files: MemoryStore
+    """What is stored, whoever stored it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +52,7 @@ class FaultyStore(MemoryStore):
         self.dead = False
 
     def revive(self) -> None:
-        """Another process opens it: it dies no more."""
+        """It dies no more."""
         self.dead, self.dies_at, self.fault = False, None, None
 
     def command(self, command_id: str) -> CommandRow | None:
@@ -84,38 +99,94 @@ class FaultyStore(MemoryStore):
             raise _broken()
 
     def load_tail(self) -> Tail:
-        """The end of the chain, unless storage has just become unreadable."""
+        """The end of the chain as it is stored, unless storage has just become unreadable."""
         self._refuse_if_dead()
         blind, self._blind = self._blind, False
         if blind:
             raise _broken()
-        return super().load_tail()
+        return self.files.tail
+
+    def _require_place(self, before: Tail) -> None:
+        self.stored_epoch, self.stored_writer = self.files.stored_epoch, self.files.stored_writer
+        super()._require_place(before)
+        if before != self.files.tail:
+            message = f"the journal ends at {self.files.tail.position}, and {before.position} was expected"
+            raise OperationalError(message)
 
     def _take(self, batch: Batch) -> None:
         super()._take(batch)
+        self.files.tail = self.tail
         for pending in batch.accepted:
             self.witness(pending.recorded(), pending.writes)
 
 
-class FaultyFactory(POPOFactory):
-    """The library's factory that gives the store above."""
-
-    def application_recorder(self) -> ApplicationRecorder:
-        """An empty store."""
-        return FaultyStore()
-
-
 class FaultyJournal(MemoryJournal):
-    """The application over the store above; it outlives every restart of the service."""
+    """The application of one process over its store."""
 
-    def __init__(self, journal_id: str, epoch: str) -> None:
-        self._ids = (journal_id, epoch)
-        JournalApplication.__init__(self, {"PERSISTENCE_MODULE": "simulation.storage:FaultyFactory"}, DEFAULT_CODEC)
+    def __init__(self, store: FaultyStore) -> None:
+        self._opened = store
+        JournalApplication.__init__(self, {"PERSISTENCE_MODULE": "journal.memory:MemoryFactory"}, DEFAULT_CODEC)
+
+    def construct_recorder(self) -> ApplicationRecorder:
+        """The store that it was given."""
+        return self._opened
 
     @property
     def store(self) -> FaultyStore:
         """The recorder under its own type."""
         return cast(FaultyStore, self.recorder)
+
+
+class Files:
+    """A data directory with a journal that is kept in memory."""
+
+    def __init__(self, mint: Callable[[], str]) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="jackline-world-", dir=SHARED if SHARED.is_dir() else None)
+        self.place = Path(self._directory.name)
+        self.checkpoint = self.place / CHECKPOINT_NAME
+        self._mint = mint
+        self._stored = FaultyStore()
+        self._stored.bind(DEFAULT_CODEC, mint(), mint())
+        self._stored.files = self._stored
+        self._locks: list[DirLock] = []
+
+    @property
+    def tail(self) -> Tail:
+        """Where the journal ends."""
+        return self._stored.tail
+
+    def locked(self) -> DirLock:
+        """The lock on the directory.
+
+        Raises:
+            DataDirBusy: another process has it.
+        """
+        lock = DirLock(self.place)
+        self._locks.append(lock)
+        return lock
+
+    def remove_lock(self) -> None:
+        """Somebody removes the lock file: whoever has locked it has locked a file that is none any more."""
+        (self.place / LOCK_NAME).unlink(missing_ok=True)
+
+    def opened(self) -> FaultyStore:
+        """The journal as a process sees it that opens it to read."""
+        store = copy.copy(self._stored)
+        store.tail = store.expected = self._stored.tail
+        return store
+
+    def claimed(self) -> FaultyStore:
+        """The journal as a process sees it that opens it to write, which nobody else does from now on."""
+        self._stored.stored_writer = self._mint()
+        store = self.opened()
+        store.writer = self._stored.stored_writer
+        return store
+
+    def close(self) -> None:
+        """Nothing of it is left."""
+        for lock in self._locks:
+            lock.release()
+        self._directory.cleanup()
 
 
 def _broken() -> PersistenceError:

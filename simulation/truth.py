@@ -5,12 +5,13 @@ really ended, a workspace may only be reaped when nobody said for the idle time 
 lease up has really stopped its work. A body never comes to life again, and no two share an identity.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from domain.observing import Kind, Observation
 from domain.workspace_facts import LossReason
+from simulation.clock import Time
 
 SCOPES = ("east", "west")
 ENDINGS: tuple[tuple[Kind, LossReason | None, int | None], ...] = (
@@ -45,10 +46,17 @@ class Body(msgspec.Struct):
 class Truth:
     """Everything that is so, whoever knows of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Time | None = None) -> None:
+        self.time = time or Time()
+        self.note: Callable[[str], None] = lambda situation: None
+        """Counts a situation that only somebody outside can tell."""
         self.bodies: dict[str, Body] = {}
         self.asserted: dict[str, float] = {}
         """When a workspace was last said to be needed, and that was acknowledged: seconds since the world began."""
+        self.served_s: Callable[[], float] = lambda: 0.0
+        """Seconds since the world began, by the clock of whichever node served."""
+        self.heard: dict[tuple[str, int], float] = {}
+        """When the holder of a run under a fence was last told that it holds it, in served seconds."""
         self.working: set[tuple[str, int]] = set()
         """Runs that are being worked on, each with the fence of whoever does."""
 

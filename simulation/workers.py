@@ -18,7 +18,10 @@ from domain.handing import Park
 from domain.run_facts import ParkKind
 from domain.values import NULL, to_json
 from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, named, short
+from simulation.clock import OwnClock
 from simulation.messages import Message, Reply
+from simulation.reaching import FAST_GAVE_UP, SLOW_LOST
+from simulation.renewing import Renewals
 from simulation.truth import Truth
 
 ERRORS = (
@@ -32,6 +35,8 @@ class Worker(Actor):
     """A worker process: claims, acts, reports; ``held`` is what it believes, ``past`` what it ever held."""
 
     def __init__(self, name: str, slots: int, chooser: Chooser, truth: Truth) -> None:
+        self.clock = OwnClock(name, truth.time)
+        self.renewals = Renewals(self.clock)
         super().__init__(Caller(principal=name, role="worker", workers=frozenset({name})), chooser)
         self.name = name
         self.slots = slots
@@ -62,10 +67,8 @@ class Worker(Actor):
     def claim(self) -> Message:
         """It asks for what is due."""
         most, queues_ = self.chooser.pick((1, 2, 3)), self.chooser.pick((QUEUES, QUEUES[:1], QUEUES[1:]))
-        ask = Ask(worker_id=self.name, queues=queues_, most=most)
-        return self.message(
-            f"claims {most} of {'+'.join(queues_)}", lambda desk, caller: claims.claim(desk, caller, ask), self._granted
-        )
+        ask, text = Ask(worker_id=self.name, queues=queues_, most=most), f"claims {most} of {'+'.join(queues_)}"
+        return self.message(text, lambda desk, caller: claims.claim(desk, caller, ask), self.granted())
 
     def claim_by_id(self) -> Message | None:
         """It wants one run."""
@@ -75,7 +78,7 @@ class Worker(Actor):
         return self.message(
             f"claims {short(run_id)}",
             lambda desk, caller: claims.claim_run(desk, caller, run_id, self.name),
-            self._granted,
+            self.granted(),
         )
 
     def reserve(self) -> Message:
@@ -89,7 +92,7 @@ class Worker(Actor):
             return None
         token = self.chooser.pick(self.tokens)
         return self.message(
-            f"binds {short(token)}", lambda desk, caller: claims.bind_token(desk, caller, token), self._granted
+            f"binds {short(token)}", lambda desk, caller: claims.bind_token(desk, caller, token), self.granted()
         )
 
     def give_reservation_back(self) -> Message | None:
@@ -105,7 +108,7 @@ class Worker(Actor):
         return self.message(
             f"is heard with {len(leases)} leases",
             lambda desk, caller: holding.heartbeat(desk, caller, self.name, leases),
-            self._renewed,
+            self._renewed(self.renewals.beats()),
         )
 
     def save(self) -> Message | None:
@@ -157,11 +160,12 @@ class Worker(Actor):
     def park(self) -> Message | None:
         """It waits for somebody."""
         lease = self.lease()
-        if lease is None:
-            return None
-        run_id, fence = lease
+        return None if lease is None else self.park_of(*lease, kept=self.chooser.chance(40))
+
+    def park_of(self, run_id: str, fence: int, *, kept: bool) -> Message:
+        """It waits for somebody with this run, and keeps its lease or not."""
         kinds: tuple[ParkKind, ...] = ("waiting_input", "waiting_peer", "waiting_takeover", "paused")
-        command = Park(kind=self.chooser.pick(kinds), question=to_json("which?"), keep_lease=self.chooser.chance(40))
+        command = Park(kind=self.chooser.pick(kinds), question=to_json("which?"), keep_lease=kept)
         if not command.keep_lease:
             self.stop_work(run_id, fence)
 
@@ -195,13 +199,17 @@ class Worker(Actor):
         lease = self.lease()
         if lease is None:
             return None
-        closing = self._closing(*lease)
-        self.stop_work(*lease)
+        return self.close_of(*lease)
+
+    def close_of(self, run_id: str, fence: int) -> Message:
+        """It says how this attempt ended."""
+        closing = self._closing(run_id, fence)
+        self.stop_work(run_id, fence)
         return self.message(
-            f"closes {named(*lease)} {closing.close.outcome}",
+            f"closes {named(run_id, fence)} {closing.close.outcome}",
             lambda desk, caller: ending.close(desk, caller, closing),
-            self._ends(*lease),
-            (*lease, self.name),
+            self._ends(run_id, fence),
+            (run_id, fence, self.name),
         )
 
     def finish(self, run_id: str, fence: int) -> Message:
@@ -276,11 +284,27 @@ class Worker(Actor):
         run_id, fence = self.chooser.pick(known)
         return (run_id, fence + 1) if self.chooser.chance(3) else (run_id, fence)
 
-    def _granted(self, reply: Reply) -> None:
-        self.estranged = self.estranged or reply.refused in ("worker_unknown", "worker_draining")
-        if reply.refused is None and reply.answer:
-            for claim in reply.answer.get("claims", [reply.answer]):
-                self._took(claim["run_id"], claim["fence"])
+    def mistrust(self) -> None:
+        """It stops whatever it holds, as far as it knows, no more: by its own clock, and unasked."""
+        for (run_id, fence), ttl_s in self.renewals.over():
+            heard_s = self.truth.heard.get((run_id, fence))
+            still = heard_s is not None and self.truth.served_s() - heard_s < ttl_s
+            if still and self.clock.rate > 1 and self.held.get(run_id) == fence:
+                self.truth.note(FAST_GAVE_UP)
+            self._drop(run_id, fence)
+
+    def granted(self) -> Callable[[Reply], None]:
+        """How it hears of what it asks for now."""
+        asked_at = self.renewals.asked()
+
+        def heard(reply: Reply) -> None:
+            self.estranged = self.estranged or reply.refused in ("worker_unknown", "worker_draining")
+            if reply.refused is None and reply.answer:
+                for claim in reply.answer.get("claims", [reply.answer]):
+                    self._took(claim["run_id"], claim["fence"])
+                    self.renewals.confirmed((claim["run_id"], claim["fence"]), asked_at, claim["lease_ttl_s"])
+
+        return heard
 
     def _took(self, run_id: str, fence: int) -> None:
         self.held[run_id] = fence
@@ -292,17 +316,30 @@ class Worker(Actor):
         if reply.refused is None and reply.answer:
             self.tokens = [*self.tokens, *(claim["token"] for claim in reply.answer["claims"])][-4:]
 
-    def _renewed(self, reply: Reply) -> None:
-        self.estranged = self.estranged or reply.refused == "worker_unknown"
-        for answer in reply.answer or ():
-            if answer["outcome"] == "lost":
-                self._stopped = [*self._stopped, (answer["run_id"], answer["fence"])][-6:]
-                self._drop(answer["run_id"], answer["fence"])
+    def _renewed(self, asked_at: float) -> Callable[[Reply], None]:
+        def heard(reply: Reply) -> None:
+            self.estranged = self.estranged or reply.refused == "worker_unknown"
+            for answer in reply.answer or ():
+                lease = (answer["run_id"], answer["fence"])
+                if answer["outcome"] == "lost":
+                    self._lost(lease, answer["reason"])
+                elif answer["outcome"] == "renewed":
+                    self.truth.heard[lease] = self.truth.served_s()
+                    self.renewals.confirmed(lease, asked_at, answer["ttl_s"])
+
+        return heard
+
+    def _lost(self, lease: tuple[str, int], reason: str) -> None:
+        if reason == "lease_expired" and self.clock.rate < 1 and self.renewals.trusts(lease):
+            self.truth.note(SLOW_LOST)
+        self._stopped = [*self._stopped, lease][-6:]
+        self._drop(*lease)
 
     def _ends(self, run_id: str, fence: int) -> Callable[[Reply], None]:
         return lambda reply: self._drop(run_id, fence) if reply.refused in (None, "fence_lost") else None
 
     def _drop(self, run_id: str, fence: int) -> None:
         self.stop_work(run_id, fence)
+        self.renewals.forget((run_id, fence))
         if self.held.get(run_id) == fence:
             del self.held[run_id]

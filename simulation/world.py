@@ -1,54 +1,45 @@
-"""The world: the real application over memory, a clock that is moved by hand, and a history that believes nothing.
+"""The world: the real application over memory, clocks that are moved by hand, and a history that believes nothing.
 
-One world is one service with its journal, over many lives: a restart opens the same journal again and replays it.
-Everything that happens is told in one line. After every step the service's own view (folded streams, live index, the
-`runs` read model) is compared with what the history made of the facts; at the end everything is let go, and nothing
-may be left.
+One world is one journal and its service, over many lives: a restart opens the same files again, on the same node or on
+another, and replays them. Everything that happens is told in one line. After every step the service's own view (folded
+streams, live index, read models) is compared with what the history made of the facts; at the end everything is let go,
+and nothing may be left.
 
-A world is deterministic: the clock is virtual, ids are counted, the event loop runs one thing at a time, and whoever
+A world is deterministic: the clocks are virtual, ids are counted, the event loop runs one thing at a time, and whoever
 drives it draws from a seed or from Hypothesis.
 """
 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from commands.boot import open_desk
 from commands.desk import Desk, Timers
-from commands.presence import reseed_leaders
-from commands.watching import unknown_since_boot
 from domain.presence import presence_stream
-from journal.checkpoints import Checkpoint
-from journal.commit import Journal
 from journal.mapper import Recorded
 from journal.registers import Write
 from policies.manager import Manager
-from projections.comparing import first_difference
-from projections.live.kept import Kept
-from projections.refolding import Refolding, Start
-from projections.stored.catalogue import PROJECTIONS
-from projections.stored.database import create_tables, scratch
-from projections.stored.known import Known, Told, told
-from projections.stored.projection import Folding
 from simulation.attending import LEADERS, Attendance
-from simulation.clock import VirtualClock
+from simulation.clock import OwnClock, ServiceClock, Time
+from simulation.followers import ReadModel
 from simulation.history import History
-from simulation.laws import L1, L2, L6, L9, L10, L12, L15, ORDER, LawBroken
+from simulation.laws import L6, L9, L10, L12, ONE_WRITER, ORDER, LawBroken
 from simulation.messages import Message, Reply, sent
+from simulation.nodes import NODES, Process
 from simulation.reaching import (
+    CHECKPOINT_OF_ANOTHER,
     DROP_LOST,
     FROM_CHECKPOINT,
+    HANDED_OVER,
     KILLED_LANDED,
     KILLED_LOST,
-    OTHER_BODY,
-    REPEATED,
-    REPEATED_AFTER,
-    STALE_OBSERVER,
-    ZOMBIE,
+    MODEL_OF_ANOTHER,
+    OLD_CHECKPOINT,
 )
-from simulation.shapes import canonical, differing, facts_shape, live_shape, shape
-from simulation.storage import Fault, FaultyJournal, FaultyStore
+from simulation.replies import Replies
+from simulation.shapes import differing, facts_shape, live_shape, shape
+from simulation.storage import Fault, FaultyStore, Files
 from simulation.truth import Truth
 
 TIMERS = Timers(
@@ -58,38 +49,41 @@ TIMERS = Timers(
 )  # fmt: skip
 WAKE_UPS = 1_000
 """Most wake-ups of the process manager while time passes once: more means that it spins."""
-FOLLOWED = 7
-"""Runs that the incremental read model keeps folded: few, so that it has to read back."""
+
+LAG_MAX = 16
+"""Facts that the follower is behind at most, but for one decision; a power of two, so that each lag has its turn."""
 
 
 class World:
     """A service and everything that is known about it from outside."""
 
     def __init__(self) -> None:
-        self.clock = VirtualClock()
+        self._ids = itertools.count(1)
+        self.time = Time()
+        self.nodes = {name: OwnClock(name, self.time, 1_000.0 * place) for place, name in enumerate(NODES, 1)}
+        self.clock = ServiceClock(self.time, self.nodes[NODES[0]])
         self.story: list[str] = []
         self.attendance = Attendance()
-        self.truth = Truth()
+        self.truth = Truth(self.time)
+        self.truth.served_s = lambda: self.clock.served_s
         self.history = History(
             lambda: self.clock.longest_s,
-            lambda leader_id: self.attendance.absent_s(leader_id, self.clock.now.mono),
+            lambda leader_id: self.attendance.absent_s(leader_id, self.clock.served_s),
             self.truth,
         )
         self.history.ground_books.budget_s, self.history.ground_books.idle_s = TIMERS.provisioning_s, TIMERS.idle_reap_s
-        self._ids = itertools.count(1)
-        self._application = FaultyJournal(self.mint(), self.mint())
-        self._application.store.witness = self._witness
+        self.truth.note = self.history.reached.note
+        self.replies = Replies(self.history)
+        self.files = Files(self.mint)
         self.broken: Exception | None = None
-        self._answers: dict[str, tuple[bytes, int]] = {}
-        self._doubtful: set[str] = set()
+        self._models: list[ReadModel] = []
+        self.model = self.another_model()
         self._opened: dict[str, object] = {}
-        self._claimed: dict[tuple[str, int], str | None] = {}
-        self._model = scratch()
-        self._known = Known(self._application.store.stream, FOLLOWED, FOLLOWED)
-        self._foldings = [Folding(projection, self._known) for projection in PROJECTIONS]
-        for projection in PROJECTIONS:
-            create_tables(self._model, projection.tables, "")
-        self._followed = 0
+        self._lag = 1
+        """How many facts behind the follower may be before it reads on."""
+        self._folded_by = NODES[0]
+        self._checkpoint_by: tuple[str, int] | None = None
+        self.process: Process
         self.desk: Desk
         self.manager: Manager
 
@@ -97,40 +91,70 @@ class World:
         """The next id."""
         return f"{next(self._ids):032x}"
 
-    def _witness(self, facts: Sequence[Recorded], writes: Sequence[Write]) -> None:
+    def another_model(self) -> ReadModel:
+        """An empty file for read models, which is there as long as the world."""
+        self._models.append(ReadModel())
+        return self._models[-1]
+
+    def _witness(self, process: Process, facts: Sequence[Recorded], writes: Sequence[Write]) -> None:
         """Keep the first law that a decision broke: raised here, it would only look like a broken disk."""
         try:
+            if process is not self.process:
+                raise LawBroken(ONE_WRITER, f"{process.name} appends, and the journal is {self.process.name}'s", facts)
             self.history.witness(facts, writes)
         except Exception as broken:  # noqa: BLE001  (a witness that fails itself is a finding as well)
             self.broken = self.broken or broken
 
-    def tell(self, who: str, what: str, outcome: str = "") -> None:
-        """One aligned line of the story."""
-        self.story.append(f"{self.clock.elapsed_s:10.3f}  {who:<8}  {what:<46}  {outcome}".rstrip())
+    def tell(self, who: str, what: str, outcome: str = "", node: str | None = None) -> None:
+        """One aligned line of the story; the node is the one that serves, unless it is named."""
+        at = f"{self.time.true_s:10.3f}  {node or self.clock.own.name}"
+        self.story.append(f"{at}  {who:<8}  {what:<46}  {outcome}".rstrip())
 
-    async def start(self, checkpoint: int | None = None) -> None:
-        """Open the journal and start the service on it, from a checkpoint at this position if there is one."""
-        journal = Journal(self._application, self.clock, self.mint)
-        journal.start()
-        self.desk = open_desk(journal, self.clock, self.mint, TIMERS, self._checkpoint(checkpoint))
+    async def start(self, node: str | None = None) -> None:
+        """Start the service on this node, or where it was, on what is stored.
+
+        Raises:
+            DataDirBusy: another process serves it.
+        """
+        own = self.clock.own if node is None else self.nodes[node]
+        process = Process(own, self.files, self.mint)
+        if own.name != self.clock.own.name:
+            self.history.reached.note(HANDED_OVER)
+        self.clock.hand_over(own)
+        self.process = process
+        process.witnessed(partial(self._witness, process))
+        self._used(process.replay(TIMERS))
+        self.desk = process.desk
         self._opened = shape(self.desk.live, self.history)
-        await reseed_leaders(self.desk)
-        await unknown_since_boot(self.desk)
-        self.manager = Manager(self.desk)
-        self.tell("service", f"ready at position {journal.position}")
+        await process.accept()
+        self.manager = process.manager
+        if self._folded_by != own.name and self.model.position:
+            self.history.reached.note(MODEL_OF_ANOTHER)
+        self._folded_by = own.name
+        self.model.go_on(process.store.stream)
+        self.history.leases.booted()
+        self.tell("service", f"ready at position {self.desk.journal.position}", own.told())
 
-    def _checkpoint(self, position: int | None) -> Checkpoint | None:
-        if position is None:
-            return None
-        self.history.reached.note(FROM_CHECKPOINT)
-        kept = Kept()
-        kept.fold(self._application.store.facts_after(0, position))
-        return Checkpoint(kept.position, kept.positions())
+    def _used(self, checkpoint: object) -> None:
+        if checkpoint is None or self._checkpoint_by is None:
+            return
+        (by, position), note = self._checkpoint_by, self.history.reached.note
+        note(FROM_CHECKPOINT)
+        if by != self.process.name:
+            note(CHECKPOINT_OF_ANOTHER)
+        if position < self.files.tail.position:
+            note(OLD_CHECKPOINT)
 
-    async def restart(self, away_s: float = 0.0, *, killed: bool = False, checkpoint: int | None = None) -> None:
-        """End this life of the service, let time pass without it, and begin the next on the same journal."""
+    def write_checkpoint(self) -> None:
+        """The service leaves a checkpoint for whoever starts next."""
+        position = self.process.write_checkpoint()
+        self._checkpoint_by = (self.process.name, position)
+        self.tell("service", f"writes a checkpoint of {position}")
+
+    async def restart(self, away_s: float = 0.0, *, killed: bool = False, node: str | None = None) -> None:
+        """End this life of the service, let time pass without it, and begin the next on the same files."""
         self.heal()
-        went = self.clock.now.mono
+        went = self.clock.served_s
         if killed:
             if self.attendance.links:
                 self.history.reached.note(DROP_LOST)
@@ -139,19 +163,21 @@ class World:
             await self.attendance.drop(each, "server_stopping", went)
         await self.recorded()
         before = shape(self.desk.live, self.history)
+        self.process.end()
         self.clock.advance(away_s)
-        self.attendance.restarted(self.clock.now.mono, went)
-        self.tell("service", f"restarts after {away_s:g} s")
-        await self.start(checkpoint)
+        self.attendance.restarted(self.clock.served_s, went)
+        self.tell("service", f"ends; the next begins after {away_s:g} s on {node or self.process.name}")
+        await self.start(node)
         if before != self._opened:
             raise LawBroken(L9, "the live index replayed otherwise than it was", differing(before, self._opened))
         self.check()
 
     async def deliver(self, message: Message) -> Reply:
         """Deliver one message; the sender hears the reply."""
-        reply = await sent(message, self.desk)
-        self.tell(message.caller.principal, message.text, reply.text)
-        self._check_reply(message, reply)
+        process = self.process
+        reply = await sent(message, process.desk)
+        self.tell(message.caller.principal, message.text, reply.text, process.name)
+        self.replies.check(message, reply, process.name)
         message.heard(reply)
         return reply
 
@@ -160,38 +186,48 @@ class World:
         self.tell("network", f"delivers {len(messages)} messages together")
         await asyncio.gather(*(self.deliver(message) for message in messages))
 
-    async def crash_during(self, messages: Sequence[Message], *, lands: bool, away_s: float) -> None:
+    async def crash_during(
+        self,
+        messages: Sequence[Message],
+        *,
+        lands: bool,
+        away_s: float,
+        node: str | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         """Kill the service while these are under way: their appends land or do not, and nobody hears either way."""
         self.tell(
             "service", f"is killed under {len(messages)} messages; what was appended {'stays' if lands else 'is lost'}"
         )
         under_way = [asyncio.ensure_future(sent(message, self.desk)) for message in messages]
         await asyncio.sleep(0)
+        meanwhile()
         self.history.reached.note(KILLED_LANDED if lands else KILLED_LOST)
         if not lands:
             self.fail_next("before")
         await asyncio.gather(*under_way, return_exceptions=True)
         self.heal()
         for message in messages:
-            self._note(message, Reply(unknown=True))
+            self.replies.note(message, Reply(unknown=True), self.process.name)
             message.heard(Reply(unknown=True))
-        await self.restart(away_s, killed=True)
+        await self.restart(away_s, killed=True, node=node)
 
     def fail_next(self, fault: Fault) -> None:
         """The next append fails in this way."""
         self.tell("disk", f"fails {fault} the next append")
-        self._application.store.fault = fault
+        self.store.fault = fault
 
-    async def pass_time(self, seconds: float, *, noticed: bool = True) -> None:
-        """Let time pass; the process manager acts on time, or has not come to it yet."""
-        self.tell("clock", f"{seconds:g} s pass{'' if noticed else ' unnoticed'}")
-        until = self.clock.now.mono + seconds
+    async def pass_time(self, seconds: float, *, noticed: bool = True, told: bool = True) -> None:
+        """Let time pass by the clock of the service; its process manager acts on time, or has not come to it yet."""
+        if told:
+            self.tell("clock", f"{seconds:g} s pass{'' if noticed else ' unnoticed'}")
+        until = self.clock.served_s + seconds
         if not noticed:
             self.clock.advance(seconds)
             return
         for _ in range(WAKE_UPS):
             await self._keep_promises()
-            left_s = until - self.clock.now.mono
+            left_s = until - self.clock.served_s
             if left_s <= 0:
                 return
             self.clock.advance(min(left_s, max(self.manager.next_in_s(self.clock.now), 0.001)))
@@ -214,67 +250,38 @@ class World:
 
     def heal(self) -> None:
         """The disk is well again."""
-        self._application.store.fault = None
+        self.store.fault = None
 
     def set_wall(self, seconds: float) -> None:
-        """Somebody sets the wall clock."""
+        """Somebody sets the wall clock of the node that serves."""
         self.tell("clock", f"the wall is set {seconds:+g} s")
         self.clock.set_wall(seconds)
 
-    def _check_reply(self, message: Message, reply: Reply) -> None:
-        self._note(message, reply)
-        if reply.refused is not None:
-            return
-        if reply.position is not None and message.right is not None:
-            run_id, fence, worker = message.right
-            if self.history.worker_of(run_id, fence) != worker:
-                raise LawBroken(L2, f"{worker!r} wrote under fence {fence}, which it was never granted", [message.text])
-        command_id = message.caller.command_id
-        if command_id is not None and reply.position is not None:
-            if reply.position > self.history.position:
-                raise LawBroken(L10, f"{message.text!r} was acknowledged, and nothing of it is recorded", [reply])
-            now = (canonical(reply.answer), reply.position)
-            first = self._answers.setdefault(command_id, now)
-            if now != first and not _tally(reply.answer):
-                raise LawBroken(L15, f"{message.text!r} was answered otherwise", [first, now])
-        if isinstance(reply.answer, dict) and reply.position is not None:
-            self._check_claims(reply.answer.get("claims", ()), command_id)
-
-    def _note(self, message: Message, reply: Reply) -> None:
-        note, command_id = self.history.reached.note, message.caller.command_id
-        if reply.refused == "fence_lost":
-            note(STALE_OBSERVER if message.caller.principal.startswith("o") else ZOMBIE)
-        elif reply.refused == "identity_changed":
-            note(OTHER_BODY)
-        elif reply.unknown and command_id is not None:
-            self._doubtful.add(command_id)
-        elif reply.repeated:
-            note(REPEATED_AFTER if command_id in self._doubtful else REPEATED)
-
-    def _check_claims(self, claims: Iterable[dict[str, object]], command_id: str | None) -> None:
-        for claim in claims:
-            key = (str(claim["run_id"]), int(str(claim["fence"])))
-            if self._claimed.setdefault(key, command_id) != command_id:
-                raise LawBroken(L1, f"{key} was granted in two answers", [claim])
-
     def check(self) -> None:
         """Raise what a decision broke, then compare everything that the service shows with what was recorded."""
-        if self.broken is not None:
-            raise self.broken
-        store, journal, history = self._application.store, self.desk.journal, self.history
-        if journal.fault is not None:
-            raise LawBroken(L9, f"the service has a fault of its own: {journal.fault}")
-        if not journal.position == history.position == store.tail.position:
-            raise LawBroken(L9, f"published up to {journal.position} of {history.position} facts")
-        for stream, state in history.states.items():
-            live = journal.streams.load(stream)
-            if live != state:
-                raise LawBroken(L9, f"the live state of {stream} is not its facts'", [live, state])
-        index, facts = live_shape(self.desk.live, history), facts_shape(history)
+        self._check_journal(self.history.touched)
+        self.history.touched.clear()
+        index, facts = live_shape(self.desk.live, self.history), facts_shape(self.history)
         if index != facts:
             raise LawBroken(L9, "the live index is not the facts'", differing(index, facts))
         self._check_presence()
-        self._follow()
+        if self.history.position - self.model.position >= self._lag:
+            self.follow()
+
+    def _check_journal(self, streams: Sequence[str] | set[str]) -> None:
+        if self.broken is not None:
+            raise self.broken
+        journal, history = self.desk.journal, self.history
+        if journal.fault is not None:
+            raise LawBroken(L9, f"the service has a fault of its own: {journal.fault}")
+        if not journal.position == history.position == self.files.tail.position:
+            raise LawBroken(L9, f"published up to {journal.position} of {history.position} facts")
+        if self.replies.acknowledged > history.position:
+            raise LawBroken(L10, f"{self.replies.acknowledged} was acknowledged", [history.position])
+        for stream in sorted(streams):
+            live, state = journal.streams.load(stream), history.states[stream]
+            if live != state:
+                raise LawBroken(L9, f"the live state of {stream} is not its facts'", [live, state])
 
     def _check_presence(self) -> None:
         """The service counts the links that are there, as soon as nothing is on the way."""
@@ -286,45 +293,28 @@ class World:
             if links != self.attendance.ids(leader_id):
                 raise LawBroken(L6, f"{leader_id!r} has other links than are counted", [links])
 
-    def _follow(self) -> None:
-        """Read on as a follower of the feed does: every fact once, in order."""
-        facts: list[Recorded] = []
-        while batch := self.desk.journal.feed.after(self._followed):
-            for recorded in batch:
-                if recorded.position != self._followed + 1:
-                    raise LawBroken(ORDER, f"a follower at {self._followed} was given {recorded.position}", [recorded])
-                self._followed = recorded.position
-            facts += batch
-        if self._followed != self.history.position:
-            raise LawBroken(ORDER, f"a follower ends at {self._followed} of {self.history.position}")
-        self._fold(told(facts))
-
-    def _fold(self, facts: Sequence[Told]) -> None:
-        self._known.note(facts)
-        with self._model:
-            for folding in self._foldings:
-                folding.absorb(facts)
-                folding.changes()(self._model, "")
-                if folding.aside:
-                    raise LawBroken(L9, f"{folding.projection.name} cannot fold a fact", [*folding.aside.values()])
+    def follow(self) -> None:
+        """Read on as a follower of the feed does: every fact once, in order, in batches of no certain size."""
+        self._lag = 1 + (self._lag * 5 + 3) % LAG_MAX
+        feed = self.desk.journal.feed
+        while batch := feed.after(self.model.position):
+            self.model.absorb(batch)
+        if self.model.position != self.history.position:
+            raise LawBroken(ORDER, f"a follower ends at {self.model.position} of {self.history.position}")
 
     def check_replay(self) -> None:
         """Fold the whole journal again, into states and into the read model, and compare both to the byte."""
-        store = self._application.store
+        self._check_journal(list(self.history.states))
+        self.follow()
+        store = self.store
         again = History(lambda: self.clock.longest_s, lambda _: 0.0)
         for recorded in store.facts_after(0, 1_000_000):
             again.replay(recorded)
         if again.states != self.history.states:
             raise LawBroken(L9, "replaying the journal gives other states")
-        with contextlib.closing(scratch()) as rebuilt:
-            for projection in PROJECTIONS:
-                create_tables(rebuilt, projection.tables, "")
-            refolding = Refolding(store, [Start(projection) for projection in PROJECTIONS])
-            refolding.finish(self.history.position)
-            for _, write in refolding.changes():
-                write(rebuilt, "")
-            differences = (first_difference(self._model, rebuilt, projection) for projection in PROJECTIONS)
-            difference = next((one for one in differences if one is not None), None)
+        with contextlib.closing(ReadModel()) as rebuilt:
+            rebuilt.rebuild(store, self.history.position)
+            difference = self.model.differs_from(rebuilt)
         if difference is not None:
             raise LawBroken(L9, "the rebuilt read model differs from the one that followed", [difference])
         verdict = store.verify()
@@ -356,8 +346,8 @@ class World:
 
     @property
     def store(self) -> FaultyStore:
-        """What outlives every life of the service."""
-        return self._application.store
+        """The files as the process sees them that serves."""
+        return self.process.store
 
     async def abandon(self) -> None:
         """End this life in the middle, with whatever is open and under way."""
@@ -365,13 +355,11 @@ class World:
         for doing in under_way:
             doing.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-        await self.attendance.killed(self.desk, self.clock.now.mono)
+        await self.attendance.killed(self.desk, self.clock.served_s)
+        self.process.end()
 
     def close(self) -> None:
         """Give everything back."""
-        self._model.close()
-
-
-def _tally(answer: object) -> bool:
-    """Whether an answer says what became of each part of a batch: its parts have one effect each, told as it is."""
-    return isinstance(answer, dict) and "applied" in answer
+        for model in self._models:
+            model.close()
+        self.files.close()

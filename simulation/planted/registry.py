@@ -29,10 +29,12 @@ from simulation.laws import (
     L14,
     L15,
     ONE_APPEND,
+    ONE_WRITER,
     ORDER,
     LawBroken,
 )
-from simulation.planted import decisions, grounds, machinery
+from simulation.lease_books import LEASE
+from simulation.planted import decisions, grounds, machinery, nodes
 from simulation.seeded import SeedFailed, play
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -104,6 +106,13 @@ PLANTED: tuple[Fault, ...] = (
     Fault(grounds.count_a_batch_twice, (L9,)),
     Fault(grounds.let_go_before_the_end, (OWNED,)),
     Fault(grounds.miss_whoever_came_later, (UNKNOWN,)),
+    Fault(nodes.start_beside_the_writer, (ONE_WRITER,)),
+    Fault(nodes.let_the_old_writer_go_on, (ONE_WRITER,)),
+    Fault(nodes.believe_the_workers_wall, (LEASE,)),
+    Fault(nodes.trust_an_instant_of_another_node, (LEASE,)),
+    Fault(nodes.go_by_the_wall_of_another_node, (LEASE,)),
+    Fault(nodes.keep_the_links_of_another_life, (L6,)),
+    Fault(nodes.take_a_checkpoint_for_the_tail, (L9,)),
 )
 
 

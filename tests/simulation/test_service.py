@@ -1,9 +1,10 @@
 """The whole service under every interleaving that Hypothesis finds: no law is broken, and its views agree.
 
 A rule machine over the real application on a memory journal. Each rule is one step of the world: a message now, late,
-twice, or side by side with others; time, noticed or not; a wall clock that is set; a disk that fails before, after or
-in the middle of an append; a restart; a kill. After every step the folded streams, the live index and the `runs` read
-model are compared with what was recorded; at the end the journal is replayed and nothing may be left.
+twice, or side by side with others; time, noticed or not; clocks that are set, skewed, slow or fast; a disk that fails
+before, after or in the middle of an append; a restart; a kill; another node that takes over, is refused, or reads.
+After every step the folded streams, the live index and the read models are compared with what was recorded; at the end
+the journal is replayed and nothing may be left.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from simulation.world import World
 from tests.simulation.searching import searching
 
 T = TypeVar("T")
+PLOTS = ("last_moment", "unexplained", "parked_ground", "restarted_turns", "late_list")
 
 
 class Drawn:
@@ -93,8 +95,23 @@ class Service(RuleBasedStateMachine):
     def clocks_move(self, data: st.DataObject, what: str) -> None:
         self.step(what, data)
 
-    @rule(data=st.data(), what=st.sampled_from(["restart", "disk", "kill", "audit"]))
+    @rule(data=st.data(), what=st.sampled_from(["restart", "disk", "kill", "hand_over", "audit"]))
     def the_service_fails(self, data: st.DataObject, what: str) -> None:
+        self.step(what, data)
+
+    @rule(data=st.data(), what=st.sampled_from(["freeze_service", "contend", "usurp", "beside", "checkpoint"]))
+    def other_processes_come_near(self, data: st.DataObject, what: str) -> None:
+        self.step(what, data)
+
+    @rule(data=st.data(), what=st.sampled_from(["tune", "drift", "live"]))
+    def clocks_differ(self, data: st.DataObject, what: str) -> None:
+        self.step(what, data)
+
+    @rule(
+        data=st.data(),
+        what=st.sampled_from(["last_moment", "unexplained", "parked_ground", "restarted_turns", "late_list"]),
+    )
+    def one_thing_follows_upon_another(self, data: st.DataObject, what: str) -> None:
         self.step(what, data)
 
     def teardown(self) -> None:
