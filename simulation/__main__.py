@@ -1,4 +1,4 @@
-"""`python -m simulation`: worlds from one seed after another for some seconds, or one seed with its whole story.
+"""`python -m simulation`: worlds from one seed after another, so many or for some seconds, or one seed with its story.
 
 Prints the first seed, so that a failing soak can be had again, and the story of a world in which a law was broken.
 Then it tells how often these worlds came into which situation. With `--exhaustive SECONDS` small worlds are walked
@@ -31,7 +31,8 @@ SEEDS = 2**32
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play worlds; 1 when a law was broken."""
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.0, help="how long to go on; 0 plays one world")
+    parser.add_argument("--seconds", type=float, default=0.0, help="how long to go on")
+    parser.add_argument("--worlds", type=int, default=1, help="how many worlds at least (1)")
     parser.add_argument("--seed", type=int, default=None, help="the first seed; drawn when left out")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of each world ({STEPS})")
     parser.add_argument("--story", action="store_true", help="tell the story of a world in which nothing broke, too")
@@ -103,7 +104,7 @@ def _write(document: Path | None, section: str, lines: Sequence[str]) -> None:
 
 def _play_on(seed: int, options: argparse.Namespace) -> int:
     until, worlds, facts, reached = system_clock().mono + options.seconds, 0, 0, Counter[str]()
-    while worlds == 0 or system_clock().mono < until:
+    while worlds < options.worlds or system_clock().mono < until:
         try:
             world = play(seed + worlds, options.steps)
         except SeedFailed as failed:

@@ -10,8 +10,8 @@ WORKER_ACTS = (
     *("effect",) * 6, *("park",) * 4, "hand_back", *("close",) * 4, "close_all", "report_stop", *("detach",) * 2,
 )  # fmt: skip
 LEADER_ACTS = (
-    *("submit",) * 6, *("answer",) * 6, *("resume",) * 5, *("pause",) * 2, "cancel", *("judge",) * 4, "retry",
-    *("reconcile",) * 3, "limit", "reassign", "acknowledge", "acknowledge",
+    *("submit",) * 6, "submit_many", "cancel_some", *("answer",) * 6, *("resume",) * 5, *("pause",) * 2, "cancel",
+    *("judge",) * 4, "retry", *("reconcile",) * 3, "limit", "reassign", "acknowledge", "acknowledge",
 )  # fmt: skip
 GROUND_ACTS = (
     *("place",) * 4, *("make",) * 2, *("attach",) * 6, *("tell",) * 6, *("need",) * 2, "let_go",
@@ -31,7 +31,8 @@ GROUNDED: tuple[str, ...] = (
     *("session",) * 4, *("together",) * 8, *("stall",) * 4, "late", *("repeat",) * 2, "freeze", "unnoticed",
     "disk", "restart", "kill", "hand_over", "freeze_service", "beside", "tune", *("live",) * 3, *("drift",) * 2,
     *("last_moment",) * 2, *("unexplained",) * 3, *("parked_ground",) * 2, *("restarted_turns",) * 2,
-    *("late_list",) * 3, *("ground",) * 50, *("turn",) * 28, *("exchange",) * 6, *("slice",) * 3, *("observer",) * 16, *("nature",) * 18,
+    *("late_list",) * 3, *("ground",) * 50, *("turn",) * 28, *("exchange",) * 6, *("slice",) * 3,
+    *("observer",) * 16, *("nature",) * 18,
     "wanted",
 )  # fmt: skip
 """Steps of a world in which less goes wrong, so that runs live long enough to stand on something."""

@@ -13,6 +13,7 @@ from journal.errors import Unavailable
 from simulation.actors import Actor, Chooser
 from simulation.acts import CAUSES, GROUND_ACTS, GROUNDED, LEADER_ACTS, PASSING_S, STEPS, WORKER_ACTS
 from simulation.attending import LEADERS
+from simulation.clock import OwnClock
 from simulation.holders import Holder
 from simulation.leaders import Leader
 from simulation.messages import Message
@@ -44,7 +45,7 @@ class Cast:
             worker.name: Holder(worker, world.truth, world.history.ground, lambda: world.clock.longest_s)
             for worker in self.workers
         }
-        self.leader = Leader("lea", chooser, self._hear_of, self._state_of)
+        self.leader = Leader("lea", chooser, self._hear_of, self._state_of, OwnClock("lea", world.time))
         self.provider = Provider(chooser, world.truth)
         self._steps = STEPS
         self.held_back: list[Message] = []
@@ -181,6 +182,8 @@ class Cast:
     async def _send_leader(self) -> None:
         if self.chooser.chance(5):
             await self._send(self.leader.release(self.chooser.pick(self.workers).name))
+        elif self.chooser.chance(2):
+            await self._send(self.leader.quarantine(self.chooser.pick(self.workers).name))
         else:
             await self._send(self._compose(worker=False))
 

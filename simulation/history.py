@@ -240,6 +240,8 @@ class History:
         known = self.state(stream)
         if not isinstance(known, Registered) or known.draining:
             return f"{worker!r} is {known!r} and was granted a run"
+        if any(known.labels.get(name) != value for name, value in wish.labels.items()):
+            return f"{worker!r} has {known.labels!r}, and the run asks for {wish.labels!r}"
         slots = known.slots if known.quarantine is None else 1
         if known.quarantine is not None and self._elapsed_s() + ROUNDING_S < self._cool_at[stream]:
             return f"{worker!r} is quarantined and was granted a run"

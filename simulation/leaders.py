@@ -10,17 +10,22 @@ import msgspec
 
 from commands import effects, queues, steering, submitting, workers
 from commands.desk import Caller, Desk
+from commands.steering import Filter
 from commands.submitting import Wish
 from domain.run_facts import OPEN, TERMINAL, WorkerTimeout
 from domain.steering import ANSWERABLE
 from domain.submission import Policy, Submit
-from domain.values import NULL, to_json
+from domain.values import NULL, later, to_json
 from projections.live.grounds import OBSERVERS_QUEUE
 from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, short
 from simulation.attending import LEADERS
+from simulation.clock import OwnClock
 from simulation.messages import Message, Reply
 from simulation.observers import WATCH
+from simulation.workers import SPECIAL
 
+AFTER_S = (-3.0, 0.0, 2.0, 6.0)
+"""How far away the instant is that a run is to wait for, by the wall of whoever wants it."""
 KEYS = (None, None, "k1", "k2")
 POLICIES = (
     Policy(lease_ttl_s=5.0, retry_base_s=1.0),
@@ -42,16 +47,41 @@ def _is_timeout(fact: object) -> bool:
 class Leader(Actor):
     """Somebody who wants runs and steers them, and now and then has an operator's rights."""
 
-    def __init__(self, name: str, chooser: Chooser, told: Callable[[str], None], look: Callable[[str], str]) -> None:
+    def __init__(
+        self, name: str, chooser: Chooser, told: Callable[[str], None], look: Callable[[str], str], clock: OwnClock
+    ) -> None:
         super().__init__(Caller(principal=name, role="operator"), chooser)
         self.name = name
         self.runs: list[str] = []
         self._told = told
         self._look = look
+        self.clock = clock
         self._keys = 0
 
     def submit(self) -> Message:
         """It wants a run, now and then under a key that it has used before."""
+        wish = self._wish()
+        return self.message(
+            f"submits to {wish.command.queue}{f' under {wish.key}' if wish.key else ''}",
+            lambda desk, caller: submitting.submit(desk, caller, wish),
+            self.submitted,
+        )
+
+    def submit_many(self) -> Message:
+        """It wants several runs in one go, and maybe one of them twice."""
+        wishes = [self._wish() for _ in range(self.chooser.pick((2, 3)))]
+        if wishes[0].key is not None and self.chooser.chance(50):
+            wishes.append(wishes[0])
+
+        def heard(reply: Reply) -> None:
+            for run in (reply.answer or {}).get("runs", ()) if reply.refused is None else ():
+                self._knows(run["run_id"])
+
+        return self.message(
+            f"submits {len(wishes)} at once", lambda desk, caller: submitting.submit_many(desk, caller, wishes), heard
+        )
+
+    def _wish(self) -> Wish:
         key = None
         if self.chooser.chance(30):
             self._keys += self.chooser.pick((0, 1))
@@ -61,16 +91,14 @@ class Leader(Actor):
             queue=self.chooser.pick(QUEUES),
             leader_id=leader_id,
             payload=to_json({"work": 1}),
+            labels=SPECIAL if self.chooser.chance(8) else {},
             priority=self.chooser.pick((0, 0, 5)),
+            run_after=later(self.clock().wall, self.chooser.pick(AFTER_S)) if self.chooser.chance(10) else None,
             concurrency_key=self.chooser.pick(KEYS),
             policy=msgspec.structs.replace(self.chooser.pick(POLICIES), on_workspace_lost=self.chooser.pick(ON_LOSS)),
             body_digest=None if key is None else leader_id,
         )
-        return self.message(
-            f"submits to {command.queue}{f' under {key}' if key else ''}",
-            lambda desk, caller: submitting.submit(desk, caller, Wish(command=command, key=key)),
-            self.submitted,
-        )
+        return Wish(command=command, key=key)
 
     def watch(self, scope: str) -> Message:
         """It wants somebody to watch a scope."""
@@ -105,6 +133,15 @@ class Leader(Actor):
             f"cancels{' and keeps the ground of' if keep else ''}",
             lambda desk, caller, run_id: steering.cancel(desk, caller, run_id, keep_workspaces=keep),
             OPEN,
+        )
+
+    def cancel_some(self) -> Message:
+        """It has enough of the oldest runs of a leader in a queue, or asks which those are."""
+        wanted = Filter(queue=self.chooser.pick(QUEUES), leader_id=self.chooser.pick(LEADERS))
+        dry_run = self.chooser.chance(30)
+        return self.message(
+            f"{'would cancel' if dry_run else 'cancels'} some of {wanted.leader_id} in {wanted.queue}",
+            lambda desk, caller: steering.cancel_many(desk, caller, wanted, dry_run=dry_run, limit=2),
         )
 
     def judge(self) -> Message | None:
@@ -155,6 +192,13 @@ class Leader(Actor):
             lambda desk, caller: queues.configure_queue(desk, caller, queue, most, per_key),
         )
 
+    def quarantine(self, worker_id: str) -> Message:
+        """It puts a worker aside."""
+        return self.message(
+            f"quarantines {worker_id}",
+            lambda desk, caller: workers.quarantine_worker(desk, caller, worker_id, "it looks ill"),
+        )
+
     def release(self, worker_id: str) -> Message:
         """It lets a quarantined worker go."""
         return self.message(
@@ -179,7 +223,9 @@ class Leader(Actor):
     def submitted(self, reply: Reply) -> None:
         """It hears the id of a run that it wanted."""
         if reply.refused is None and reply.answer:
-            run_id = reply.answer["run_id"]
-            if run_id not in self.runs:
-                self.runs.append(run_id)
-                self._told(run_id)
+            self._knows(reply.answer["run_id"])
+
+    def _knows(self, run_id: str) -> None:
+        if run_id not in self.runs:
+            self.runs.append(run_id)
+            self._told(run_id)

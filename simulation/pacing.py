@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from commands import presence
 from jackline.lease import RENEW_SHARE
-from simulation.actors import Actor, Chooser
+from simulation.actors import Chooser
 from simulation.attending import LEADERS
 from simulation.clock import OwnClock
+from simulation.leaders import Leader
 from simulation.operating import RATES, SKEWS_S
 from simulation.reaching import SESSION_SLOW
 from simulation.workers import Worker
@@ -29,12 +30,13 @@ SOONEST_S = 0.05
 class Pacing:
     """The clocks of everybody but the service; the cast's steps of these names are its."""
 
-    def __init__(self, world: World, chooser: Chooser, speaker: Actor, holders: Sequence[Worker]) -> None:
+    def __init__(self, world: World, chooser: Chooser, speaker: Leader, holders: Sequence[Worker]) -> None:
         self._world = world
         self._chooser = chooser
         self._speaker = speaker
         self._holders = holders
         self._clocks = {leader_id: OwnClock(leader_id, world.time) for leader_id in LEADERS}
+        self._clocks[speaker.name] = speaker.clock
         self._asked: dict[tuple[str, str], float] = {}
         """When each session was last asked for, by its leader's clock."""
 

@@ -117,6 +117,10 @@ SITUATIONS: Mapping[str, Question] = {
     "a kept lease expires while parked": lambda s: s.one(LeaseExpired) and s.in_phase(Parked),
     "answered to a holder that kept its lease": lambda s: s.one(InputProvided) and _kept(s),
     "resumed by its leader": lambda s: s.one(RunResumed),
+    "due at an instant that its leader named": lambda s: (
+        s.one(FenceBumped, cause="queue") and s.before.known.submission.due_at > s.before.known.submission.submitted_at
+    ),
+    "a worker is chosen for its labels": lambda s: s.one(FenceBumped) and s.before.known.submission.labels,
     "a reservation lapses": lambda s: s.one(ReservationLapsed),
     "a reservation is given back": lambda s: s.one(ReservationCancelled),
     "an ambiguous effect on giving up": lambda s: s.one(EffectsMadeAmbiguous) and s.one(RunSettled, state="aborted"),

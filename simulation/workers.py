@@ -29,6 +29,8 @@ ERRORS = (
     to_json("it broke"), to_json("exit_unknown"),
 )  # fmt: skip
 """What a failed close may say; two of them blame the worker, and one knows nothing."""
+SPECIAL, SPECIALIST = {"gpu": "yes"}, "cyd"
+"""Labels that some runs ask for, and who has them."""
 
 
 class Worker(Actor):
@@ -58,10 +60,11 @@ class Worker(Actor):
     def register(self) -> Message:
         """It says what it has."""
         slots = self.chooser.pick((self.slots, self.slots, 1))
+        labels = SPECIAL if self.name == SPECIALIST else {}
         self.estranged = False
         return self.message(
             f"registers with {slots} slots",
-            lambda desk, caller: workers.register_worker(desk, caller, self.name, {}, slots),
+            lambda desk, caller: workers.register_worker(desk, caller, self.name, labels, slots),
         )
 
     def claim(self) -> Message:

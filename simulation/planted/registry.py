@@ -137,5 +137,5 @@ def find(fault: Fault, seeds: int | None = None) -> Found | None:
 def told(fault: Fault, found: Found | None) -> str:
     """One line: which fault, after how many worlds, by which law."""
     if found is None:
-        return f"{fault.name:<28} NOT FOUND in {SEEDS} worlds: {fault.text}"
-    return f"{fault.name:<28} {found.worlds:>3} worlds, {found.lines:>4} lines: {found.law}"
+        return f"{fault.name:<32} NOT FOUND in {SEEDS} worlds: {fault.text}"
+    return f"{fault.name:<32} {found.worlds:>3} worlds, {found.lines:>4} lines: {found.law}"

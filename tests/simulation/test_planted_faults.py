@@ -42,4 +42,4 @@ def test_a_fault_that_nobody_finds_fails_the_command(
     monkeypatch.setattr(registry, "SEEDS", 2)
 
     assert 1 == main(["--planted"])
-    assert "change_nothing               NOT FOUND" in capsys.readouterr().out
+    assert "change_nothing                   NOT FOUND" in capsys.readouterr().out
