@@ -60,6 +60,7 @@ SIM_S ?= 120
 sim: setup ## every small world and many random ones, SIM_S seconds each (120); every death, every planted fault; takes SEED
 	$(BIN)/python -m simulation --exhaustive $(SIM_S)
 	$(BIN)/python -m simulation --crashes
+	$(BIN)/python -m simulation --worlds 2000 --steps 50 --seed 0
 	$(BIN)/python -m simulation --seconds $(SIM_S) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m simulation --planted
 

@@ -44,7 +44,7 @@ class Pacing:
         """Time passes, and everybody is heard in time, as far as it knows."""
         world = self._world
         seconds = self._chooser.pick(LIVED_S)
-        world.tell("clock", f"{seconds:g} s pass, and everybody renews by its own clock")
+        world.tell("clock", f"{seconds:g} true s pass; everybody renews by its own")
         until = world.time.true_s + seconds
         for _ in range(WAKE_UPS):
             left_s = until - world.time.true_s

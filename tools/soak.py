@@ -36,7 +36,7 @@ from tests.waiting import until
 DEFAULT_S = 600.0
 LONGEST_S = 86_400.0
 SEED_BITS = 32
-WORLDS_S = 60
+WORLDS, WORLD_STEPS = 20_000, 100
 KILLS, POINTS, FLIPS, COMMANDS, CUTS = 500, 5_000, 400, 3_000, 500
 LINEAR_RUNS, LINEAR_OPERATIONS = 150, 100
 FUZZED_EXAMPLES, PARSER_S = 500, 20
@@ -57,9 +57,9 @@ def _service(place: Path, name: str = "data") -> Service:
 
 def worlds(seed: int, place: Path) -> str:
     """Fresh worlds in one process, whose laws are checked after every step."""
-    seconds = str(scaled(WORLDS_S))
-    _run("-m", "simulation", "--seconds", seconds, "--seed", str(seed))
-    return f"{seconds} s of seeded worlds"
+    count = scaled(WORLDS)
+    _run("-m", "simulation", "--worlds", str(count), "--steps", str(WORLD_STEPS), "--seed", str(seed))
+    return f"{count} worlds of {WORLD_STEPS} steps: no law broken"
 
 
 def suites(seed: int, place: Path) -> str:

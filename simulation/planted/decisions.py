@@ -14,6 +14,7 @@ import commands.effects
 import commands.holding
 import domain.closing
 import domain.handing
+import domain.run
 import domain.standing
 from domain.lease import FenceBumped, Held, LeaseRevoked
 from domain.run import Settled
@@ -139,3 +140,13 @@ def put_the_outcome_first(patch: pytest.MonkeyPatch) -> None:
         return cited
 
     patch.setattr(RunDraft, "on_run", on_run)
+
+
+def act_after_the_end(patch: pytest.MonkeyPatch) -> None:
+    """Whoever acted for a run still does when the attempt has ended."""
+    right = domain.run._ended
+
+    def ended(run: Any, fact: Any) -> dict[str, object]:
+        return right(run, fact) | {"acting": run.acting}
+
+    patch.setattr(domain.run, "_ended", ended)

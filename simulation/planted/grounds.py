@@ -148,3 +148,8 @@ def let_go_before_the_end(patch: pytest.MonkeyPatch) -> None:
 def miss_whoever_came_later(patch: pytest.MonkeyPatch) -> None:
     """A full list that comes late is taken for what is there now."""
     patch.setattr("commands.scopes._was_there", lambda card, listed_from, as_of: card.phase == "running")
+
+
+def take_another_body(patch: pytest.MonkeyPatch) -> None:
+    """A run may stand on another body than the one that was named before."""
+    patch.setattr("domain.placing.refuse_other", lambda workspace, identity: None)

@@ -24,6 +24,7 @@ from journal.streams import Streams
 from journal.topics import FOLDS, Fold
 from projections.live.cards import Card
 from projections.live.deadlines import Deadlines
+from projections.live.fleet import Fleet
 from projections.live.index import Live
 from projections.live.leaders import LeaderCard
 from projections.live.limits import Limits
@@ -185,3 +186,20 @@ def keep_a_reminder(patch: pytest.MonkeyPatch) -> None:
         live.remind("total", 1e9, (card.run_id,), "")
 
     patch.setattr(Live, "_end", end)
+
+
+def overlook_labels(patch: pytest.MonkeyPatch) -> None:
+    """Any worker is given any run, whatever labels it asks for."""
+    patch.setattr("commands.claims._require_labels", lambda worker, standing: None)
+    patch.setattr(Ready, "_matching", lambda ready, queue, labels: iter(list(ready._lanes.get(queue, {}).values())))
+
+
+def probe_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A quarantined worker is tried with a run before its cool-down has passed."""
+    right = Fleet.quarantine
+
+    def quarantine(fleet: Fleet, worker: Any, fact: Any, at: Any) -> None:
+        right(fleet, worker, fact, at)
+        fleet.cooled.add(worker)
+
+    patch.setattr(Fleet, "quarantine", quarantine)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from simulation.ground_books import BUDGET, NEEDED, OWNED, UNKNOWN
-from simulation.ground_laws import L7, TURNS
+from simulation.ground_laws import GROUND, L7, TURNS
 from simulation.laws import (
     COUNTERS,
     DUE,
@@ -29,8 +29,10 @@ from simulation.laws import (
     L14,
     L15,
     ONE_APPEND,
+    ONE_HOLDER,
     ONE_WRITER,
     ORDER,
+    QUARANTINE,
     LawBroken,
 )
 from simulation.lease_books import LEASE
@@ -106,6 +108,10 @@ PLANTED: tuple[Fault, ...] = (
     Fault(grounds.count_a_batch_twice, (L9,)),
     Fault(grounds.let_go_before_the_end, (OWNED,)),
     Fault(grounds.miss_whoever_came_later, (UNKNOWN,)),
+    Fault(grounds.take_another_body, (GROUND,)),
+    Fault(decisions.act_after_the_end, (ONE_HOLDER,)),
+    Fault(machinery.overlook_labels, (L13,)),
+    Fault(machinery.probe_at_once, (L13, QUARANTINE)),
     Fault(nodes.start_beside_the_writer, (ONE_WRITER,)),
     Fault(nodes.let_the_old_writer_go_on, (ONE_WRITER,)),
     Fault(nodes.believe_the_workers_wall, (LEASE,)),

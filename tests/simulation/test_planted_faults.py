@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from simulation import ground_books, ground_laws, laws, lease_books
 from simulation.__main__ import main
 from simulation.planted import registry
 from simulation.planted.registry import PLANTED, SEEDS, Fault, find
@@ -20,6 +21,15 @@ def test_a_planted_fault_is_found_and_its_law_is_named(fault: Fault) -> None:
 def test_every_planted_fault_says_what_is_wrong() -> None:
     assert all(fault.text.endswith(".") for fault in PLANTED)
     assert len(PLANTED) == len({fault.name for fault in PLANTED})
+
+
+def test_every_law_is_one_that_a_planted_fault_breaks() -> None:
+    texts = [vars(module) for module in (laws, ground_laws, ground_books, lease_books)]
+    known = {text for names in texts for name, text in names.items() if name.isupper() and isinstance(text, str)}
+    known = {text for text in known if " " in text}
+
+    assert len(known) > 20
+    assert set() == known - {law for fault in PLANTED for law in fault.laws}
 
 
 def test_the_document_lists_every_planted_fault() -> None:

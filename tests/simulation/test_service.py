@@ -129,4 +129,4 @@ pytestmark = pytest.mark.origin(
     "B32", "D38", "D59", "D61", "K5", "K15", "R6", "R7", "R8", "R11", "R20", "R21", "H1", "H3"
 )
 TestEveryInterleaving = Service.TestCase
-TestEveryInterleaving.settings = searching(examples=200, steps=35)
+TestEveryInterleaving.settings = searching(examples=120, steps=50)

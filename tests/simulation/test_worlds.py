@@ -15,6 +15,8 @@ from simulation.reaching import ALL, table
 from simulation.seeded import STEPS, SeedFailed, play, play_all
 
 SEEDS = range(64)
+SHORT_SEEDS, SHORT_STEPS, SHARE = range(10_000, 10_500), 50, 50
+"""Many beginnings, played in shares that processes of the suite may take in turn."""
 REGRESSIONS = tomllib.loads(Path("simulation/regressions.toml").read_text())["world"]
 FOUND_ONCE = {(seed, each["steps"]) for each in REGRESSIONS for seed in each["seeds"]}
 WORLDS = sorted({(seed, STEPS) for seed in SEEDS} | FOUND_ONCE)
@@ -38,6 +40,12 @@ def played(seed: int, steps: int) -> Played:
 @pytest.mark.parametrize(("seed", "steps"), WORLDS)
 def test_no_law_is_broken_in_the_world_of_a_seed(seed: int, steps: int) -> None:
     assert played(seed, steps).facts > 0
+
+
+@pytest.mark.origin("D61", "R15")
+@pytest.mark.parametrize("first", SHORT_SEEDS[::SHARE])
+def test_no_law_is_broken_in_many_short_worlds(first: int) -> None:
+    assert play_all(range(first, first + SHARE), SHORT_STEPS) > SHARE
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +119,8 @@ def test_the_command_prints_its_seed_and_says_what_it_played(capsys: pytest.Capt
     told = capsys.readouterr().out
     assert "first seed 5, 40 steps a world" in told
     assert "1 worlds" in told
+    assert 0 == main(["--seed", "5", "--steps", "5", "--worlds", "3"])
+    assert "3 worlds" in capsys.readouterr().out
     assert f"  {ALL[0]}" in told
 
 
