@@ -22,7 +22,7 @@ STEPS: tuple[str, ...] = (
     *("late",) * 3, *("repeat",) * 4, *("stall",) * 3, *("slice",) * 2, *("freeze",) * 2, "sign_off", "wall", "disk",
     "restart", "kill", "audit", "hand_over", "freeze_service", "contend", "usurp", "checkpoint", "beside", "tune",
     *("live",) * 3, *("drift",) * 2, *("last_moment",) * 2, "unexplained", "parked_ground", "restarted_turns",
-    "late_list",
+    "late_list", "kept_and_answered", "late_effect", "taken_while_parked", "lost_before_the_verdict", "slow_session",
     *("ground",) * 12, *("turn",) * 6, *("observer",) * 8, *("nature",) * 6, "wanted",
 )  # fmt: skip
 
@@ -31,7 +31,9 @@ GROUNDED: tuple[str, ...] = (
     *("session",) * 4, *("together",) * 8, *("stall",) * 4, "late", *("repeat",) * 2, "freeze", "unnoticed",
     "disk", "restart", "kill", "hand_over", "freeze_service", "beside", "tune", *("live",) * 3, *("drift",) * 2,
     *("last_moment",) * 2, *("unexplained",) * 3, *("parked_ground",) * 2, *("restarted_turns",) * 2,
-    *("late_list",) * 3, *("ground",) * 50, *("turn",) * 28, *("exchange",) * 6, *("slice",) * 3,
+    *("late_list",) * 3, *("kept_and_answered",) * 2, *("late_effect",) * 2, *("taken_while_parked",) * 2,
+    *("lost_before_the_verdict",) * 2, "slow_session",
+    *("ground",) * 50, *("turn",) * 28, *("exchange",) * 6, *("slice",) * 3,
     *("observer",) * 16, *("nature",) * 18,
     "wanted",
 )  # fmt: skip

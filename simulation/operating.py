@@ -121,7 +121,7 @@ class Operating:
         for message in messages:
             reply = await sent(message, old.desk)
             world.tell(message.caller.principal, message.text, reply.text, old.name)
-            if reply.position is not None and not reply.repeated:
+            if reply.position is not None and reply.position > position:
                 raise LawBroken(ONE_WRITER, f"{old.name} acknowledged {message.text!r}", [reply])
             if reply.refused == "journal_taken":
                 world.history.reached.note(OLD_WRITER)

@@ -37,6 +37,7 @@ class Pacing:
         self._holders = holders
         self._clocks = {leader_id: OwnClock(leader_id, world.time) for leader_id in LEADERS}
         self._clocks[speaker.name] = speaker.clock
+        self._shares = dict.fromkeys(self._clocks, RENEW_SHARE)
         self._asked: dict[tuple[str, str], float] = {}
         """When each session was last asked for, by its leader's clock."""
 
@@ -63,7 +64,7 @@ class Pacing:
 
     def _session_due_in_s(self, session: tuple[str, str]) -> float:
         clock = self._clocks[session[0]]
-        return clock.lasts_s(max(0.0, self._asked[session] + SESSION_TTL_S * RENEW_SHARE - clock().mono))
+        return clock.lasts_s(max(0.0, self._asked[session] + SESSION_TTL_S * self._shares[session[0]] - clock().mono))
 
     async def _renew(self) -> None:
         for each in self._awake():
@@ -95,6 +96,15 @@ class Pacing:
             self._asked[session] = asked_at
             world.attendance.heard(leader_id, session_id, world.clock.served_s + SESSION_TTL_S)
 
+    async def slow_session(self) -> None:
+        """A leader whose clock is slow, and who is late as well, keeps a session for as long as it believes in it."""
+        leader_id = self._chooser.pick(LEADERS)
+        clock, self._shares[leader_id] = self._clocks[leader_id], SHARES[-1]
+        clock.tune(self._chooser.pick(SKEWS_S), min(RATES))
+        self._world.tell(leader_id, f"has a clock of its own: {clock.told()}")
+        await self._keep((leader_id, self._chooser.pick(SESSIONS)))
+        await self.live()
+
     async def goodbye(self) -> None:
         """A session says goodbye."""
         leader_id, session_id = self._chooser.pick(LEADERS), self._chooser.pick(SESSIONS)
@@ -112,6 +122,8 @@ class Pacing:
         clock = self._clocks[self._chooser.pick(LEADERS)] if who is None else who.clock
         jump_s = self._chooser.pick((0.0, 0.0, 3600.0, -3600.0))
         clock.tune(self._chooser.pick(SKEWS_S) + jump_s, self._chooser.pick(RATES))
-        if who is not None:
+        if who is None:
+            self._shares[clock.name] = self._chooser.pick(SHARES)
+        else:
             who.renewals.share = self._chooser.pick(SHARES)
         self._world.tell(clock.name, f"has a clock of its own: {clock.told() or 'it goes right'}")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from commands import steering
 from domain.run_facts import State
+from domain.values import NULL, to_json
 from simulation.actors import Chooser, short
 from simulation.holders import Holder
 from simulation.leaders import Leader
@@ -91,19 +92,62 @@ class Plots:
         await self._ends(acting, body)
 
     async def restarted_turns(self) -> None:
-        """Turns wait and are busy when what runs inside starts anew."""
+        """Turns wait, are busy, or are yet to be delivered when what runs inside starts anew."""
         acting = self._acting("running", grounded=True)
         body = None if acting is None else self._body(acting)
         if acting is None or body is None:
             return
         holder = self._stage.holders[acting.who.name]
-        for _ in range(2):
+        for what in ("delivers", "is busy with"):
             await self._sent(holder.admit_in(acting.run_id, acting.fence, body.workspace_id))
             await self._sent(holder.step_last("delivers"))
-            if self._chooser.chance(50):
-                await self._sent(holder.step_last("is busy with"))
+            await self._sent(holder.step_last(what))
+        await self._sent(holder.admit_in(acting.run_id, acting.fence, body.workspace_id))
         body.starts, body.last_end = body.starts + 1, "OOMKilled"
         await self._told(acting, body)
+        await self._sent(holder.step_last("delivers"))
+
+    async def kept_and_answered(self) -> None:
+        """A run waits with its lease kept, and is answered while its holder is still there."""
+        acting = self._acting("running")
+        if acting is None:
+            return
+        who, run_id, fence = acting
+        await self._world.deliver(who.park_of(run_id, fence, kept=True))
+        yes = to_json("yes")
+        await self._world.deliver(
+            self._stage.leader.message(
+                f"answers {short(run_id)}", lambda desk, caller: steering.answer(desk, caller, run_id, yes)
+            )
+        )
+
+    async def taken_while_parked(self) -> None:
+        """A run waits without a holder, and somebody takes it over by its id."""
+        acting = self._acting("running")
+        others = [each for each in self._stage.workers if acting is not None and each is not acting.who]
+        if acting is None:
+            return
+        await self._world.deliver(acting.who.park_of(acting.run_id, acting.fence, kept=False))
+        await self._world.deliver(self._chooser.pick(others).claim_of(acting.run_id))
+
+    async def lost_before_the_verdict(self) -> None:
+        """A run is closed, and what it stands on ends before anybody has judged it."""
+        acting = self._acting("running", grounded=True)
+        body = None if acting is None else self._body(acting)
+        if acting is None or body is None:
+            return
+        await self._world.deliver(acting.who.close_of(acting.run_id, acting.fence))
+        await self._ends(acting, body)
+
+    async def late_effect(self) -> None:
+        """A worker that began an effect is silent until its lease is over, and then says that it is done."""
+        acting = self._acting("running")
+        if acting is None:
+            return
+        who, run_id, fence = acting
+        await self._world.deliver(who.effect_of(run_id, fence, ("begins", "mail", NULL)))
+        await self._silent(acting)
+        await self._world.deliver(who.effect_of(run_id, fence, ("completes", "mail", NULL)))
 
     async def late_list(self) -> None:
         """An observer lists its scope; before the list arrives, somebody attaches to a body that is not in it."""
@@ -139,9 +183,10 @@ class Plots:
             await self._world.deliver(message)
 
     def _cancels(self, run_id: str) -> Message:
+        keep = self._chooser.chance(50)
         return self._stage.leader.message(
             f"cancels {short(run_id)} at the last moment",
-            lambda desk, caller: steering.cancel(desk, caller, run_id, keep_workspaces=False),
+            lambda desk, caller: steering.cancel(desk, caller, run_id, keep_workspaces=keep),
         )
 
     def _acting(self, state: State, *, grounded: bool = False) -> Acting | None:

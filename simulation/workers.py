@@ -16,7 +16,7 @@ from commands.holding import Chunk, Lessee, Progress
 from domain.closing import Close
 from domain.handing import Park
 from domain.run_facts import ParkKind
-from domain.values import NULL, to_json
+from domain.values import NULL, Json, to_json
 from simulation.actors import EFFECTS, QUEUES, Actor, Chooser, named, short
 from simulation.clock import OwnClock
 from simulation.messages import Message, Reply
@@ -77,7 +77,10 @@ class Worker(Actor):
         """It wants one run."""
         if not self.runs:
             return None
-        run_id = self.chooser.pick(self.runs)
+        return self.claim_of(self.chooser.pick(self.runs))
+
+    def claim_of(self, run_id: str) -> Message:
+        """It wants this run."""
         return self.message(
             f"claims {short(run_id)}",
             lambda desk, caller: claims.claim_run(desk, caller, run_id, self.name),
@@ -146,7 +149,11 @@ class Worker(Actor):
         what = self.chooser.pick(
             ("completes", "completes", "fails", "begins") if begun else ("begins", "begins", "fails")
         )
-        payload = to_json(self.chooser.pick((1, 1, 1, 2)))
+        return self.effect_of(run_id, fence, (what, key, to_json(self.chooser.pick((1, 1, 1, 2)))))
+
+    def effect_of(self, run_id: str, fence: int, told: tuple[str, str, Json]) -> Message:
+        """It begins, completes or fails this effect, with this intent or outcome."""
+        what, key, payload = told
 
         async def send(desk: Desk, caller: Caller) -> Any:
             if what == "begins":

@@ -22,7 +22,10 @@ from simulation.world import World
 from tests.simulation.searching import searching
 
 T = TypeVar("T")
-PLOTS = ("last_moment", "unexplained", "parked_ground", "restarted_turns", "late_list")
+PLOTS = (
+    "last_moment", "unexplained", "parked_ground", "restarted_turns", "late_list", "kept_and_answered", "late_effect",
+    "taken_while_parked", "lost_before_the_verdict", "slow_session",
+)  # fmt: skip
 
 
 class Drawn:
