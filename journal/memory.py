@@ -11,6 +11,7 @@ from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
 from journal.chain import Row, Tail, Verdict, genesis, verify_rows
 from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead
+from journal.fact_tables import PORTION, StoredRow
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending
 from journal.registers import RegisterMaps
@@ -175,6 +176,10 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
     def rows_after(self, position: int, upto: int | None = None) -> Iterator[Row]:
         """Every row after a position and not beyond ``upto``, in order, undecoded."""
         return iter(self._rows[position:upto])
+
+    def portion_after(self, position: int, upto: int) -> list[StoredRow]:
+        """The next ``PORTION`` rows after a position and not beyond ``upto``, without hash and correlation."""
+        return [row[:5] for row in self._rows[position : min(upto, position + PORTION)]]
 
     def verify(self, report: Reported = unreported) -> Verdict:
         """What reading and checking every fact found."""

@@ -23,7 +23,7 @@ from journal.archives import Archives
 from journal.chain import Row, Tail, Verdict
 from journal.datastore import JournalDatastore
 from journal.errors import CommandRecorded, EpochChanged, JournalError, StaleRead, UnreadableStorage
-from journal.fact_tables import HEAD, FactTables
+from journal.fact_tables import HEAD, FactTables, StoredRow
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending, StoredFact
 from journal.register_tables import RegisterTables, write_registers
@@ -92,6 +92,9 @@ class Store(RegisterSource, Protocol):
 
     def rows_after(self, position: int, upto: int | None = None) -> Iterator[Row]:
         """Every stored row after a position and not beyond ``upto``, in order, undecoded."""
+
+    def portion_after(self, position: int, upto: int) -> list[StoredRow]:
+        """The next rows after a position and not beyond ``upto``, with what facts are decoded from; none at the end."""
 
 
 _INSERT_FACTS = "INSERT INTO stored_events VALUES "
