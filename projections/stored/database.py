@@ -225,6 +225,16 @@ def advance(connection: sqlite3.Connection, projection: str, seen: Tracked, posi
     return moved.rowcount == 1
 
 
+def advance_all(connection: sqlite3.Connection, seen: Sequence[tuple[str, Tracked]], position: int) -> bool:
+    """Move the positions of several read models on in one statement; False when one is not as it was ``seen``."""
+    places = ", ".join(["(?, ?, ?, ?, ?)"] * len(seen))
+    moved = connection.execute(
+        f"UPDATE tracking SET position = ? WHERE (projection, position, version, epoch, build) IN (VALUES {places})",
+        (position, *itertools.chain.from_iterable((name, *at) for name, at in seen)),
+    )
+    return moved.rowcount == len(seen)
+
+
 def untrack(connection: sqlite3.Connection, projection: str) -> None:
     """Forget how far a read model is folded."""
     connection.execute("DELETE FROM tracking WHERE projection = ?", (projection,))

@@ -89,6 +89,18 @@ class Folding:
         """The types of facts that matter to it."""
         return frozenset(self.handlers)
 
+    def handler(self, kind: type[Fact]) -> Handler:
+        """The fold's own handler of facts of a type, behind the question whether their subject was put aside."""
+        handle, aside = self.handlers[kind], self.aside
+        if not aside:
+            return handle
+
+        def unless_aside(subject: str, recorded: Recorded) -> None:
+            if subject not in aside:
+                handle(subject, recorded)
+
+        return unless_aside
+
     def absorb(self, batch: Iterable[Told]) -> None:
         """Fold these facts, in order; one at which the fold fails is put aside.
 
