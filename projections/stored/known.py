@@ -138,7 +138,8 @@ class Known:
 
     def start(self, run_id: str, fence: int) -> Start | None:
         """How the attempt under this fence began; None when none did."""
-        start = self.card(run_id).starts.get(fence)
+        card = self.cards.get(run_id) or self.card(run_id)
+        start = card.starts.get(fence)
         if start is not None:
             return start
         begun = (one.fact for one in self.read(run_stream(run_id)) if isinstance(one.fact, AttemptStarted))
