@@ -33,6 +33,9 @@ _WHOLE = (
     "WHERE position > ? AND position <= ? ORDER BY position"
 )
 _LEAN = _SELECT + "WHERE position > ? AND position <= ? ORDER BY position"
+_HALF = _SELECT + (
+    "WHERE position > ? AND position <= ? AND (unicode(substr(originator_id, -1)) & 1) = ? ORDER BY position"
+)
 _AT = "WHERE position IN (SELECT value FROM json_each(?)) ORDER BY position"
 HEAD = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
 _OWN = ", ".join("?" * len(RUN_SCOPED))
@@ -51,6 +54,11 @@ _LAST_OF = (
     + "".join(f"UNION ALL SELECT {_LAST_IN} " for _ in RUN_SCOPED)
     + ")"
 )
+
+
+def half_of(stream: str) -> int:
+    """Which of two halves of all streams one belongs to: 0 or 1, and the same for all that end with the same id."""
+    return ord(stream[-1]) & 1
 
 
 class FactTables:
@@ -151,16 +159,18 @@ class FactTables:
                 yield whole(row)
             position = portion
 
-    def portion_after(self, position: int, upto: int) -> list[StoredRow]:
-        """The next ``PORTION`` rows after a position and not beyond ``upto``, without hash and correlation, undecoded.
+    def portion_after(self, position: int, upto: int, half: int | None = None) -> tuple[int, list[StoredRow]]:
+        """The ``PORTION`` positions after one, not beyond ``upto``: the last of them, and what facts are decoded from.
+
+        With a ``half`` (0 or 1) only the facts of every second stream (``half_of``).
 
         Raises:
             UnreadableStorage: SQLite met a page that makes no sense.
             ArchiveUnusable: a fact is in an archive that is missing or altered.
         """
-        rows = self.datastore.read(_LEAN, (position, min(upto, position + PORTION)))
-        whole = self.archives.whole
-        return [row if row[4][:1] != MARK else whole(row) for row in rows]
+        end, whole = min(upto, position + PORTION), self.archives.whole
+        rows = self.datastore.read(*((_LEAN, (position, end)) if half is None else (_HALF, (position, end, half))))
+        return end, [row if row[4][:1] != MARK else whole(row) for row in rows]
 
     def last_stored(self) -> int:
         """The highest position that is stored, whatever the tail says."""

@@ -93,8 +93,8 @@ class Store(RegisterSource, Protocol):
     def rows_after(self, position: int, upto: int | None = None) -> Iterator[Row]:
         """Every stored row after a position and not beyond ``upto``, in order, undecoded."""
 
-    def portion_after(self, position: int, upto: int) -> list[StoredRow]:
-        """The next rows after a position and not beyond ``upto``, with what facts are decoded from; none at the end."""
+    def portion_after(self, position: int, upto: int, half: int | None = None) -> tuple[int, list[StoredRow]]:
+        """Some positions after one, not beyond ``upto``: the last, and what facts (of a half) are decoded from."""
 
 
 _INSERT_FACTS = "INSERT INTO stored_events VALUES "

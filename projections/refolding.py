@@ -4,6 +4,8 @@ Several projections are folded in one pass: every fact that any of them wants is
 over undecoded. They may begin at different positions; each is told only facts after its own. Of a fact's metadata only
 the instant is decoded, which is all that a fold may look at. Where a fact goes is found by its topic, at once for all.
 
+A half of all streams may be folded alone, so that two processes can do a half each: a position belongs to a half.
+
 Trouble of one projection stays its own: it is left behind with its error, and the others go on.
 """
 
@@ -15,7 +17,7 @@ import msgspec
 
 from domain.values import Fact
 from journal.chain import Tail
-from journal.fact_tables import StoredRow
+from journal.fact_tables import StoredRow, half_of
 from journal.mapper import Codec, Recorded
 from projections.stored.known import CARDS, Known
 from projections.stored.projection import Aside, Folding, Handler, Projection, Write
@@ -37,8 +39,8 @@ class Source(Protocol):
     def load_tail(self) -> Tail:
         """The end of the journal as it is stored now."""
 
-    def portion_after(self, position: int, upto: int) -> list[StoredRow]:
-        """The next rows after a position and not beyond ``upto``, with what facts are decoded from; none at the end."""
+    def portion_after(self, position: int, upto: int, half: int | None = None) -> tuple[int, list[StoredRow]]:
+        """Some positions after one, not beyond ``upto``: the last, and what facts (of a half) are decoded from."""
 
     def stream(self, name: str) -> list[Recorded]:
         """All facts of a stream, in order."""
@@ -66,11 +68,15 @@ def _in_another_form(state: bytes) -> Any:
     raise msgspec.DecodeError
 
 
+Halves = tuple[int, int]
+"""A position for each half of all streams (``half_of``)."""
+
+
 class Start(NamedTuple):
-    """Where a projection begins to be folded: after which position, with what put aside before."""
+    """Where a projection begins to be folded: after which position of each half, with what put aside before."""
 
     projection: Projection
-    position: int = 0
+    positions: Halves = (0, 0)
     aside: Sequence[Aside] = ()
 
 
@@ -95,20 +101,28 @@ class Refolding:
     of what a rebuild costs.
     """
 
-    def __init__(self, source: Source, starts: Sequence[Start], states: int = OPEN_STATES) -> None:
-        self.position = min((start.position for start in starts), default=0)
+    def __init__(
+        self, source: Source, starts: Sequence[Start], *, half: int | None = None, states: int = OPEN_STATES
+    ) -> None:
+        self.half = half
+        """The half of all streams that is folded; None for both."""
+        self.position = min((position for start in starts for position in self._ours(start.positions)), default=0)
         """The position up to which every projection has been folded."""
         self.failures: dict[str, Exception] = {}
         """What went wrong with the projections that were left behind."""
         self._source = source
         self._known = Known(source.stream, max(states, CARDS), states)
         self._notes = self._known.notes if any(start.projection.asks for start in starts) else {}
-        self._begun = [(Folding(start.projection, self._known, start.aside), start.position) for start in starts]
+        self._begun = [(Folding(start.projection, self._known, start.aside), start.positions) for start in starts]
         kinds = frozenset(self._notes).union(*(folding.facts for folding, _ in self._begun))
         self._decoders = {kind: msgspec.json.Decoder(_Stored[kind]).decode for kind in kinds}  # type: ignore[valid-type]
         self._targets: dict[type[Fact], Targets] = {}
         self._routes: dict[str, Route] = {}
         self._route()
+
+    def _ours(self, positions: Halves) -> Sequence[int]:
+        """Those of the halves that are folded."""
+        return positions if self.half is None else (positions[self.half],)
 
     def _route(self) -> None:
         """Find out anew who folds what; the note that is taken of a fact comes before every fold."""
@@ -123,14 +137,14 @@ class Refolding:
             for topic, kind in self._source.codec.topics.items()
         )
 
-    def _handler(self, folding: Folding, begun: int, kind: type[Fact]) -> Handler:
+    def _handler(self, folding: Folding, begun: Halves, kind: type[Fact]) -> Handler:
         """The fold's own handler, behind what it must not be told: facts that it has, and subjects put aside."""
         handle, aside = folding.handlers[kind], folding.aside
-        if begun <= self.position and not aside:
+        if max(self._ours(begun)) <= self.position and not aside:
             return handle
 
         def guarded(subject: str, recorded: Recorded) -> None:
-            if recorded.position > begun and subject not in aside:
+            if recorded.position > begun[half_of(recorded.stream)] and subject not in aside:
                 handle(subject, recorded)
 
         return guarded
@@ -142,11 +156,10 @@ class Refolding:
             UnknownTopic, UndecodableFact, UnreadableStorage: the journal cannot be read.
         """
         while self.position < upto:
-            rows = self._source.portion_after(self.position, upto)
-            if not rows:
-                return
+            end, rows = self._source.portion_after(self.position, upto, self.half)
             self._fold(rows)
-            yield self.position
+            self.position = end
+            yield end
 
     def finish(self, upto: int) -> None:
         """Fold the facts up to a position."""
@@ -175,7 +188,6 @@ class Refolding:
                     handle(subject, recorded)
                 except Exception as error:  # noqa: BLE001  (the others must go on)
                     self._failed(folding, subject, recorded, error)
-        self.position = rows[-1][0]
 
     def _failed(self, folding: Folding, subject: str, recorded: Recorded, error: Exception) -> None:
         """Put the fact aside, or leave the projection behind; the others go on."""
@@ -205,9 +217,9 @@ def fold_into(
     refolding: Refolding, upto: int, write: Callable[[Changes], None], report: Callable[[int, int], None]
 ) -> None:
     """Fold up to a position, having ``write`` what came of each ``WRITE_FACTS`` facts."""
-    written = refolding.position
+    written, portion = refolding.position, WRITE_FACTS if refolding.half is None else 2 * WRITE_FACTS
     for position in refolding.advance(upto):
-        if position - written >= WRITE_FACTS:
+        if position - written >= portion:
             write(refolding.changes())
             written = position
         report(position, upto)

@@ -45,6 +45,9 @@ ROWS_AT_ONCE = 100
 NEXT, OLD = "__next", "__old"
 """Suffixes of the tables that a rebuild fills, and of those that it replaced."""
 
+_HALVES = (NEXT, NEXT + "_half")
+"""Suffixes under which is tracked how far a rebuild has come with each half of all streams."""
+
 _WRITER = (
     "PRAGMA busy_timeout=5000",
     "PRAGMA synchronous=NORMAL",
@@ -208,6 +211,23 @@ def tracked(connection: sqlite3.Connection, projection: str) -> Tracked | None:
         "SELECT position, version, epoch, build FROM tracking WHERE projection = ?", (projection,)
     ).fetchone()
     return None if row is None else Tracked(*row)
+
+
+def tracked_beside(connection: sqlite3.Connection, projection: str) -> list[Tracked]:
+    """How far a rebuild has folded the read model, for each half of all streams; empty when there is none."""
+    halves = [tracked(connection, projection + suffix) for suffix in _HALVES]
+    return [at for at in halves if at is not None]
+
+
+def track_beside(connection: sqlite3.Connection, projection: str, half: int, at: Tracked) -> None:
+    """Remember how far a rebuild has folded one half of all streams."""
+    track(connection, projection + _HALVES[half], at)
+
+
+def untrack_beside(connection: sqlite3.Connection, projection: str) -> None:
+    """Forget how far a rebuild has come."""
+    for suffix in _HALVES:
+        untrack(connection, projection + suffix)
 
 
 def track(connection: sqlite3.Connection, projection: str, at: Tracked) -> None:
