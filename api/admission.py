@@ -12,6 +12,7 @@ refused.
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -42,13 +43,13 @@ class Tickets:
     """One-time passes for urls; the oldest are dropped beyond ``TICKETS_MAX``."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[Entry, float]] = {}
+        self._held: OrderedDict[str, tuple[Entry, float]] = OrderedDict()
 
     def issue(self, entry: Entry, now: Moment) -> str:
         """A fresh ticket for whoever holds this key."""
         ticket = new_secret(TICKET_CHARS)
         while len(self._held) >= TICKETS_MAX:
-            del self._held[next(iter(self._held))]
+            self._held.popitem(last=False)
         self._held[ticket] = (entry, now.mono + TICKET_S)
         return ticket
 

@@ -10,6 +10,7 @@ An address is an IPv4 address or the /64 network of an IPv6 one, of which a sing
 ``ADDRESSES_MAX`` are remembered; beyond, the one that failed longest ago is forgotten.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
@@ -26,7 +27,7 @@ class Strangers:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._every_s = WINDOW_S / limit
-        self._free_at: dict[str, float] = {}
+        self._free_at: OrderedDict[str, float] = OrderedDict()
         """When, on the monotonic scale, all failures of an address are given back."""
 
     def __len__(self) -> int:
@@ -39,7 +40,7 @@ class Strangers:
         if wait_s <= 0.0:
             free_at, wait_s = free_at + self._every_s, 0.0
         while len(self._free_at) >= ADDRESSES_MAX:
-            del self._free_at[next(iter(self._free_at))]
+            self._free_at.popitem(last=False)
         self._free_at[address] = free_at
         return wait_s
 

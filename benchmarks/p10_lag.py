@@ -1,10 +1,10 @@
 """P10: how far the stored read models are behind the journal while facts come at a steady rate.
 
 Runs are submitted over HTTP on a fixed schedule, in batches of so many that the rate comes out. Every ``--every``
-milliseconds a reader for each model takes the position of the last answer and asks a list that is narrowed to nothing
-for that position (``min_position``): from the answer to the submission until the read model has it is the lag, the
-reader's own request included. A batch that is answered later than it was due by more than a second says that the rate
-was not reached, and fails the measurement.
+milliseconds a reader for each of ``LISTS`` takes the position of the last answer and asks a list that is narrowed to
+nothing for that position (``min_position``): from the answer to the submission until the read model has it is the lag,
+the reader's own request included. The other models move with these, in the same transactions. A batch that is answered
+later than it was due by more than a second says that the rate was not reached, and fails the measurement.
 
     python -m benchmarks.p10_lag [--rate 5000] [--seconds 10] [--batch 100] [--every 20] [--rounds 3] [--dir DIR]
 """

@@ -26,8 +26,11 @@ NULL = Json(b"null")
 """Nothing: a value that is absent and one that was sent as null are the same."""
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """An immutable value; equal when its fields are."""
+class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An immutable value; equal when its fields are.
+
+    It is made from values that are there already, so it is in no cycle, and nobody need look whether it is.
+    """
 
 
 class Fact(Value, frozen=True, kw_only=True):

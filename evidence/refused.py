@@ -5,6 +5,7 @@ operator wants to see when a run was handed on, so it is remembered here, bounde
 runs to which it happened, and for each the last ``WRITERS_MAX`` writers. Whatever is forgotten is only not shown.
 """
 
+from collections import OrderedDict
 from datetime import datetime
 
 import msgspec
@@ -34,7 +35,7 @@ class RefusedWrites:
     """The register of one node."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, dict[Writer, RefusedWrite]] = {}
+        self._runs: OrderedDict[str, dict[Writer, RefusedWrite]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -55,7 +56,7 @@ class RefusedWrites:
         if len(writers) > WRITERS_MAX:
             del writers[next(iter(writers))]
         if len(self._runs) > RUNS_MAX:
-            del self._runs[next(iter(self._runs))]
+            self._runs.popitem(last=False)
 
     def of(self, run_id: str) -> list[RefusedWrite]:
         """What was refused to the writers of a run, the latest first."""

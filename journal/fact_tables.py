@@ -13,7 +13,7 @@ from typing import Any
 
 from eventsourcing.persistence import Notification
 
-from journal.archives import Archives
+from journal.archives import MARK, Archives
 from journal.chain import Row, Tail
 from journal.datastore import JournalDatastore
 from journal.errors import UnreadableStorage
@@ -24,10 +24,17 @@ from journal.topics import RUN_SCOPED
 PORTION = 2_000
 """Facts read in one statement of a long read."""
 
+StoredRow = tuple[int, str, int, str, bytes]
+"""What a fact is decoded from: position, stream, version, topic, state."""
+
 _SELECT = "SELECT position, originator_id, originator_version, topic, state FROM stored_events "
 _WHOLE = (
     "SELECT position, originator_id, originator_version, topic, state, correlation_id, hash FROM stored_events "
     "WHERE position > ? AND position <= ? ORDER BY position"
+)
+_LEAN = _SELECT + "WHERE position > ? AND position <= ? ORDER BY position"
+_HALF = _SELECT + (
+    "WHERE position > ? AND position <= ? AND (unicode(substr(originator_id, -1)) & 1) = ? ORDER BY position"
 )
 _AT = "WHERE position IN (SELECT value FROM json_each(?)) ORDER BY position"
 HEAD = "SELECT max(originator_version) FROM stored_events WHERE originator_id = ?"
@@ -47,6 +54,11 @@ _LAST_OF = (
     + "".join(f"UNION ALL SELECT {_LAST_IN} " for _ in RUN_SCOPED)
     + ")"
 )
+
+
+def half_of(stream: str) -> int:
+    """Which of two halves of all streams one belongs to: 0 or 1, and the same for all that end with the same id."""
+    return ord(stream[-1]) & 1
 
 
 class FactTables:
@@ -83,7 +95,7 @@ class FactTables:
     def facts_after(self, position: int, limit: int, upto: int | None = None) -> list[Recorded]:
         """At most ``limit`` facts after a position and not beyond ``upto``, in order."""
         last = position + limit if upto is None else min(upto, position + limit)
-        rows = self._read(_SELECT + "WHERE position > ? AND position <= ? ORDER BY position", (position, last))
+        rows = self._read(_LEAN, (position, last))
         return [self.codec.recorded(row) for row in rows]
 
     def facts_at(self, positions: Sequence[int]) -> list[Recorded]:
@@ -146,6 +158,19 @@ class FactTables:
             for row in self._portion(position, portion):
                 yield whole(row)
             position = portion
+
+    def portion_after(self, position: int, upto: int, half: int | None = None) -> tuple[int, list[StoredRow]]:
+        """The ``PORTION`` positions after one, not beyond ``upto``: the last of them, and what facts are decoded from.
+
+        With a ``half`` (0 or 1) only the facts of every second stream (``half_of``).
+
+        Raises:
+            UnreadableStorage: SQLite met a page that makes no sense.
+            ArchiveUnusable: a fact is in an archive that is missing or altered.
+        """
+        end, whole = min(upto, position + PORTION), self.archives.whole
+        rows = self.datastore.read(*((_LEAN, (position, end)) if half is None else (_HALF, (position, end, half))))
+        return end, [row if row[4][:1] != MARK else whole(row) for row in rows]
 
     def last_stored(self) -> int:
         """The highest position that is stored, whatever the tail says."""

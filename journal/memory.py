@@ -11,6 +11,7 @@ from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
 from journal.chain import Row, Tail, Verdict, genesis, verify_rows
 from journal.errors import CommandRecorded, EpochChanged, JournalError, JournalTaken, StaleRead
+from journal.fact_tables import PORTION, StoredRow, half_of
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending
 from journal.registers import RegisterMaps
@@ -180,6 +181,11 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
     def rows_after(self, position: int, upto: int | None = None) -> Iterator[Row]:
         """Every row after a position and not beyond ``upto``, in order, undecoded."""
         return iter(self._rows[position:upto])
+
+    def portion_after(self, position: int, upto: int, half: int | None = None) -> tuple[int, list[StoredRow]]:
+        """The ``PORTION`` positions after one, not beyond ``upto``: the last, and what facts are decoded from."""
+        end = min(upto, position + PORTION)
+        return end, [row[:5] for row in self._rows[position:end] if half is None or half_of(row[1]) == half]
 
     def verify(self, report: Reported = unreported) -> Verdict:
         """What reading and checking every fact found."""

@@ -13,6 +13,7 @@ durable, and an append that failed evicts the runs that it wrote.
 """
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -112,9 +113,9 @@ class Registers:
     def __init__(self, source: RegisterSource, cached_runs: int = CACHED_RUNS) -> None:
         self._source = source
         self._limit = cached_runs
-        self._marks: dict[str, dict[int, OutputMark]] = {}
-        self._partials: dict[str, PartialRow | None] = {}
-        self._silent: dict[str, None] = {}
+        self._marks: OrderedDict[str, dict[int, OutputMark]] = OrderedDict()
+        self._partials: OrderedDict[str, PartialRow | None] = OrderedDict()
+        self._silent: OrderedDict[str, None] = OrderedDict()
 
     def output_mark(self, run_id: str, fence: int) -> OutputMark:
         """The mark of an attempt's output; the zero mark if it has none."""
@@ -183,11 +184,11 @@ class Registers:
         self._partials[write.run_id] = PartialRow(write.run_id, write.fence, write.body, saved)
 
 
-def _remember(cache: dict[Any, Any], key: Any, value: Any, limit: int) -> None:
-    cache.pop(key, None)
+def _remember(cache: OrderedDict[Any, Any], key: Any, value: Any, limit: int) -> None:
     cache[key] = value
+    cache.move_to_end(key)
     if len(cache) > limit:
-        del cache[next(iter(cache))]
+        cache.popitem(last=False)
 
 
 class RegisterMaps:

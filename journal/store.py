@@ -27,7 +27,7 @@ from journal.archives import Archives
 from journal.chain import Row, Tail, Verdict
 from journal.datastore import JournalDatastore
 from journal.errors import CommandRecorded, EpochChanged, JournalError, JournalTaken, StaleRead, UnreadableStorage
-from journal.fact_tables import HEAD, FactTables
+from journal.fact_tables import HEAD, FactTables, StoredRow
 from journal.mapper import Codec, Recorded
 from journal.pending import Batch, CommandRow, Pending, StoredFact
 from journal.register_tables import RegisterTables, write_registers
@@ -98,6 +98,9 @@ class Store(RegisterSource, Protocol):
 
     def rows_after(self, position: int, upto: int | None = None) -> Iterator[Row]:
         """Every stored row after a position and not beyond ``upto``, in order, undecoded."""
+
+    def portion_after(self, position: int, upto: int, half: int | None = None) -> tuple[int, list[StoredRow]]:
+        """Some positions after one, not beyond ``upto``: the last, and what facts (of a half) are decoded from."""
 
 
 _INSERT_FACTS = "INSERT INTO stored_events VALUES "

@@ -3,9 +3,13 @@
 A state is read from the journal on a miss and moved on by ``apply`` once facts are durable, never before. Whatever is
 unknown is evicted and read again: after a lost race, after any error, and when a fact arrives that does not follow the
 cached version. Only the event loop touches it.
+
+Caches are ordered dicts, here and wherever much is kept: a plain dict finds its first key by walking over all places
+that have become free before it, which in a full cache of 100,000 are tens of thousands for each one that enters.
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -34,7 +38,7 @@ class Streams:
         self._source = source
         self._folds = folds
         self._max = max_states
-        self._states: dict[str, Any] = {}
+        self._states: OrderedDict[str, Any] = OrderedDict()
 
     def load(self, stream: str) -> Any:
         """The state of a stream; its kind's initial state when it has no facts.
@@ -43,12 +47,13 @@ class Streams:
             KeyError: no fold is known for this kind of stream.
         """
         states = self._states
-        state = states.pop(stream, None)
-        if state is None:
-            state = self._read(stream)
-        states[stream] = state  # put back as the most recently used
+        state = states.get(stream)
+        if state is not None:
+            states.move_to_end(stream)
+            return state
+        state = states[stream] = self._read(stream)
         if len(states) > self._max:
-            del states[next(iter(states))]
+            states.popitem(last=False)
         return state
 
     def fresh(self, stream: str) -> None:
@@ -88,7 +93,7 @@ class Streams:
             else:
                 states[recorded.stream] = after
         while len(states) > self._max:
-            del states[next(iter(states))]
+            states.popitem(last=False)
 
     def _after(self, state: Any, recorded: Recorded) -> Any | None:
         try:

@@ -1,17 +1,25 @@
-"""One projection that follows the journal: where it stands, what is wrong with it, and when it is tried again."""
+"""One projection that follows the journal: where it stands, what is wrong with it, and when it is tried again.
+
+Those that stand at the same position go on ``Together``: a fact is brought at once to all that fold its type, and their
+rows and positions are written in one transaction without a way back for each. Only when one of them cannot be written
+so are all written again, each with its own way back, and that one alone is undone.
+"""
 
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from domain.values import Fact
 from journal.commit import Journal
+from journal.mapper import Recorded
 from projections.reached import Reached
 from projections.stored.database import (
     Database,
     Tracked,
     advance,
+    advance_all,
     create_indexes,
     create_tables,
     has_tables,
@@ -20,7 +28,7 @@ from projections.stored.database import (
     tracked,
 )
 from projections.stored.known import Known, Told
-from projections.stored.projection import Folding, Projection, Write, aside_of, forget_aside
+from projections.stored.projection import Folding, Handler, Projection, Write, aside_of, forget_aside
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.1, 5.0
 """Pause before a failed batch is tried again, doubling from the first to the second."""
@@ -54,7 +62,7 @@ class Follower:
         self._database = database
         self._known = known
         self._wake = wake
-        self._folding = Folding(projection, known)
+        self.folding = Folding(projection, known)
         self._write: Write | None = None
         self._end = 0
         self._sure = False
@@ -73,7 +81,7 @@ class Follower:
             "failing": self.failing,
             "errors": self.errors,
             "first_error": self.first_error,
-            "quarantined": len(self._folding.aside),
+            "quarantined": len(self.folding.aside),
         }
 
     def ready(self) -> bool:
@@ -101,7 +109,7 @@ class Follower:
             aside = aside_of(connection, self.name)
         self.readable = not outdated or projection.readable_since <= seen.version <= projection.version
         self.rebuilding = outdated or (seen.position == 0 and journal.position >= REBUILD_FROM)
-        self._folding = Folding(projection, self._known, aside)
+        self.folding = Folding(projection, self._known, aside)
         self._note_aside()
         self.seen, self._sure = seen, True
         self.reached.move(seen.position)
@@ -117,25 +125,33 @@ class Follower:
         track(connection, self.name, seen)
         return seen
 
-    def fold(self, batch: Sequence[Told]) -> bool:
-        """Fold a batch that begins after its position; whether that went well."""
+    def gather(self, end: int) -> bool:
+        """Take what came of the facts up to a position, which is to be written; whether that went well."""
         try:
-            self._folding.absorb(batch)
-            self._write = self._folding.changes()
-        except Exception as error:
-            log.exception("the projection %s failed after position %d", self.name, self.seen.position)
-            self.failed(error)
+            self._write = self.folding.changes()
+        except Exception as error:  # noqa: BLE001  (the others must go on)
+            self.stopped(error)
             return False
-        self._end = batch[-1][2].position
+        self._end = end
         return True
+
+    def stopped(self, error: Exception) -> None:
+        """The batch cannot be folded now."""
+        log.error("the projection %s failed after position %d", self.name, self.seen.position, exc_info=error)
+        self.failed(error)
+
+    def put(self, connection: sqlite3.Connection) -> None:
+        """Write what was gathered, without the position."""
+        if self._write is not None:
+            self._write(connection, "")
 
     def write(self, connection: sqlite3.Connection) -> bool:
         """Write what was folded, with the position; whether that went well. What did not is undone alone."""
         connection.execute("SAVEPOINT projection")
         try:
             ours = advance(connection, self.name, self.seen, self._end)
-            if ours and self._write is not None:
-                self._write(connection, "")
+            if ours:
+                self.put(connection)
         except sqlite3.Error as error:
             if not connection.in_transaction:
                 raise
@@ -187,7 +203,7 @@ class Follower:
         self._wake()
 
     def _note_aside(self) -> None:
-        aside = self._folding.aside
+        aside = self.folding.aside
         if len(aside) > self._told_aside:
             last = list(aside.values())[-1]
             log.warning(
@@ -202,3 +218,66 @@ class Follower:
         """Stop resting."""
         if self._timer is not None:
             self._timer.cancel()
+
+
+class Apart(Exception):
+    """Projections cannot be written in one go: somebody else has changed how one of them is tracked."""
+
+
+class Together:
+    """Projections that go on from the same position; each fact is brought to all that fold its type, in one pass."""
+
+    def __init__(self, followers: Sequence[Follower] = ()) -> None:
+        self._followers = list(followers)
+        self._foldings = [one.folding for one in followers]
+        self._out: dict[str, Exception] = {}
+        self._targets: dict[type[Fact], list[tuple[Folding, Handler]]] = {}
+        self._route()
+
+    def are(self, followers: Sequence[Follower]) -> bool:
+        """Whether it is these, as they are being folded now."""
+        return self._foldings == [one.folding for one in followers]
+
+    def _route(self) -> None:
+        """Find out anew who folds what."""
+        self._targets = {}
+        for folding in self._foldings:
+            if folding.projection.name not in self._out:
+                for kind in folding.facts:
+                    self._targets.setdefault(kind, []).append((folding, folding.handler(kind)))
+
+    def fold(self, batch: Iterable[Told]) -> list[Follower]:
+        """Fold a batch that begins after their position; those with which that went well. The others are to rest."""
+        targets = self._targets
+        for kind, subject, recorded in batch:
+            for folding, handle in targets.get(kind, ()):
+                try:
+                    handle(subject, recorded)
+                except Exception as error:  # noqa: BLE001  (whatever it is, the other facts must go on)
+                    self._failed(folding, subject, recorded, error)
+                    targets = self._targets
+        for follower in self._followers:
+            if follower.name in self._out:
+                follower.stopped(self._out[follower.name])
+        return [one for one in self._followers if one.name not in self._out]
+
+    def _failed(self, folding: Folding, subject: str, recorded: Recorded, error: Exception) -> None:
+        """Put the fact aside, or leave the projection out; the others go on."""
+        try:
+            folding.failed(subject, recorded, error)
+        except Exception as found:  # noqa: BLE001  (the others must go on)
+            self._out[folding.projection.name] = found
+        self._route()
+
+
+def write_together(connection: sqlite3.Connection, followers: Sequence[Follower], end: int) -> None:
+    """Write what each has gathered up to a position, and that position, in the caller's transaction.
+
+    Raises:
+        Apart: one of them was rebuilt by somebody else; what was written is to be undone.
+        sqlite3.Error: one of them cannot be written; what was written is to be undone.
+    """
+    if not advance_all(connection, [(one.name, one.seen) for one in followers], end):
+        raise Apart
+    for one in followers:
+        one.put(connection)

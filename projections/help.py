@@ -1,7 +1,7 @@
 """The helper's own side: ``python -m projections.help DATA_DIR NAME...``, which only a rebuild starts.
 
-It folds the named read models beside the live ones as far as the journal goes, makes their indexes, and ends. It says
-on its standard output how far it is, a position a line, and ends at once when its standard input does.
+It folds its half of the facts into the named read models beside the live ones, as far as the journal goes, and ends. It
+says on its standard output how far it is, a position a line, and ends at once when its standard input does.
 """
 
 import os

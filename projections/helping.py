@@ -1,12 +1,13 @@
-"""A second process that folds the heaviest read model of a large rebuild, where there is a core for it.
+"""A second process that folds half of the facts of a large rebuild, where there is a core for it.
 
-One interpreter folds on one core. ``runs``, whose rows are whole documents, costs about as much as all other read
-models together, so a helper folds it while the process that was asked folds the rest. Each reads the journal for
-itself, decodes only what its own folds want, and writes through the same lock, portion by portion with the position.
+One interpreter folds on one core. So a helper folds the facts of every second stream, and the process that was asked
+those of the others; all streams of a run belong to the same half. Each reads and decodes its own half only, and writes
+through the same lock into the same tables, portion by portion with the position that its half has reached. That is
+right because what a fold writes for one subject does not depend on other subjects, and sums do not on their order.
 
 The helper adds no state of its own: what it leaves is what a rebuild that was stopped leaves. When it has ended, in
-whichever way, the process that was asked goes on from there: with nothing left to do when all went well, and with
-everything when the helper could not even begin. Nothing depends on it but time.
+whichever way, the process that was asked goes on from there: with next to nothing left to do when all went well, and
+with the helper's whole half when it could not even begin. Nothing depends on it but time.
 
 It shares the right to rebuild with the process that started it (the lock is one open file), so nobody else rebuilds as
 long as one of them lives; and it ends when that process does, however it ended, because its standard input closes then.
@@ -21,7 +22,6 @@ from pathlib import Path
 from types import TracebackType
 
 from projections.stored.projection import Projection
-from projections.stored.runs_fold import NAME as HEAVIEST
 
 HELPED_FROM = 50_000
 """Facts to fold from which a helper is worth its start, which costs a third of a second."""
@@ -36,17 +36,9 @@ MODULE = "projections.help"
 Report = Callable[[int, int], None]
 
 
-def shared(projections: Sequence[Projection], facts: int) -> tuple[list[Projection], list[Projection]]:
-    """What the process that was asked folds itself, and what a helper folds meanwhile; nothing, where none is worth it.
-
-    ``facts`` is how many are to be folded.
-    """
-    if facts < HELPED_FROM or len(projections) == 1 or _cores() == 1:
-        return list(projections), []
-    return (
-        [projection for projection in projections if projection.name != HEAVIEST],
-        [projection for projection in projections if projection.name == HEAVIEST],
-    )
+def worth_helping(facts: int) -> bool:
+    """Whether a helper is worth its start when so many facts are to be folded."""
+    return facts >= HELPED_FROM and _cores() > 1
 
 
 def _cores() -> int:

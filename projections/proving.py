@@ -16,7 +16,6 @@ from projections.rebuild import Progress, opened
 from projections.refolding import Changes, Refolding, Source, Start, fold_into
 from projections.stored.catalogue import named
 from projections.stored.database import (
-    NEXT,
     Database,
     Tracked,
     create_tables,
@@ -25,6 +24,7 @@ from projections.stored.database import (
     scratch,
     table_names,
     tracked,
+    tracked_beside,
 )
 from projections.stored.projection import Aside, Projection, aside_of
 
@@ -73,7 +73,7 @@ def list_all(data_dir: Path, *, digests: bool = True) -> list[Shown]:
 def shown(connection: sqlite3.Connection, source: Source, projection: Projection, *, digests: bool) -> Shown:
     """How one read model stands in this snapshot."""
     tail, at = source.load_tail().position, _tracked(connection, projection.name)
-    beside = _tracked(connection, projection.name + NEXT)
+    beside = _beside(connection, projection.name)
     if at is None or not has_tables(connection, projection.tables):
         return _missing(projection, source, beside)
     if (at.version, at.epoch) != (projection.version, source.epoch):
@@ -90,12 +90,12 @@ def shown(connection: sqlite3.Connection, source: Source, projection: Projection
         build=at.build,
         rows=count(connection, projection),
         digest=digest(connection, projection) if digests and at.version == projection.version else None,
-        rebuilt_to=None if beside is None else beside.position,
+        rebuilt_to=beside,
         quarantined=tuple(aside_of(connection, projection.name)),
     )
 
 
-def _missing(projection: Projection, source: Source, beside: Tracked | None = None) -> Shown:
+def _missing(projection: Projection, source: Source, beside: int | None = None) -> Shown:
     tail = source.load_tail().position
     return Shown(
         name=projection.name,
@@ -107,13 +107,19 @@ def _missing(projection: Projection, source: Source, beside: Tracked | None = No
         build=0,
         rows=0,
         digest=None,
-        rebuilt_to=None if beside is None else beside.position,
+        rebuilt_to=beside,
         quarantined=(),
     )
 
 
 def _tracked(connection: sqlite3.Connection, name: str) -> Tracked | None:
     return tracked(connection, name) if "tracking" in table_names(connection) else None
+
+
+def _beside(connection: sqlite3.Connection, name: str) -> int | None:
+    """The position up to which a rebuild has come with all streams; None when there is no rebuild."""
+    found = tracked_beside(connection, name) if "tracking" in table_names(connection) else []
+    return min((at.position for at in found), default=None)
 
 
 @contextlib.contextmanager

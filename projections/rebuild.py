@@ -2,13 +2,13 @@
 
 A rebuild folds the journal into tables beside the live ones, several projections in one pass, before their indexes are
 made. Every transaction of it keeps the position that the new rows have reached, so a rebuild that was killed, or was
-stopped, goes on from there when it is asked for again; one of another version or journal begins anew. When it is close
+stopped, goes on from there when it is asked for again; one of another version or journal begins anew. A position is
+kept for each half of all streams, because two processes may fold a half each (``helping``). When it is close
 to the end of the journal it makes the indexes, one in each transaction, folds what came meanwhile, and takes over in
 one transaction with the tracking rows, at a position that is never before the live model's. A service that follows the
 old rows sees that the build has changed and goes on from there. Reads never fail: they see the old rows or the new.
 
-Asked for from the command line, a large one uses two cores (``helping``); in the service it leaves the other to those
-whom it serves.
+Asked for from the command line, a large one uses two cores; in the service it leaves the other to those whom it serves.
 
 It may run in the service or in another process: the journal is only read (no lock is taken on it), and each transaction
 on the read models waits its turn for their kernel lock. Only one rebuild runs at a time. Whatever ends it, the live
@@ -25,8 +25,8 @@ from pathlib import Path
 
 from journal.errors import JournalError, StorageFull
 from journal.opening import open_whole
-from projections.helping import Helper, shared
-from projections.refolding import Changes, Refolding, Source, Start, fold_into
+from projections.helping import Helper, worth_helping
+from projections.refolding import Changes, Halves, Refolding, Source, Start, fold_into
 from projections.stored.catalogue import named
 from projections.stored.database import (
     NEXT,
@@ -41,13 +41,17 @@ from projections.stored.database import (
     plainly,
     swap_tables,
     track,
-    tracked,
-    untrack,
+    track_beside,
+    tracked_beside,
+    untrack_beside,
 )
 from projections.stored.projection import Projection, aside_of, forget_aside
 
 NEAR = 500
 """Facts left to fold when a rebuild takes over; they are folded while nobody else writes."""
+
+OWN, HELPERS = 0, 1
+"""Which half of all streams the process that was asked folds, and which a helper does."""
 
 PORTIONS_WAITING = 2
 """Portions of rows that wait to be written while the fold goes on; more would only take memory."""
@@ -76,7 +80,7 @@ class Rebuild:
         self._projections = projections
         self._helped = helped
         self._builds: dict[str, int] = {}
-        self._began: dict[str, int] = {}
+        self._began: dict[str, Halves] = {}
 
     def run(self, report: Report) -> dict[str, Tracked]:
         """How each projection is tracked once its rebuilt rows have taken over.
@@ -87,14 +91,21 @@ class Rebuild:
             JournalError: the journal, or the file of the read models, cannot be used.
         """
         with self._database.rebuilding() as right, self._plainly(), _seldom_collecting():
-            if self._helped:
-                self._share(right, report)
-            return self._run(report)
+            starts = self._begin()
+            self.resumed_at = min(position for start in starts for position in start.positions)
+            if self._helped and worth_helping(self._source.load_tail().position - self.resumed_at):
+                self._share(starts, right, report)
+                starts = self._begin()
+            return self._run(starts, report)
 
     def help(self, report: Report) -> None:
-        """Do all of it but taking over, with the right of whoever does the rest; raises what ``run`` raises."""
+        """Fold one half of what another process has begun, with its right; raises what ``run`` raises."""
         with self._plainly(), _seldom_collecting():
-            self._prepare(self._projections, report)
+            with self._database.reading() as connection:
+                found = [self._found(connection, projection) for projection in self._projections]
+            starts = [start for start in found if start is not None]
+            if len(starts) == len(found):
+                self._catch_up(Refolding(self._source, starts, half=HELPERS), report)
 
     @contextlib.contextmanager
     def _plainly(self) -> Iterator[None]:
@@ -107,20 +118,20 @@ class Rebuild:
                 self._give_up()
             raise failure from error
 
-    def _share(self, right: int, report: Report) -> None:
-        """Do all of it but taking over, with a helper if one is worth it."""
-        with self._database.reading() as connection:
-            seen = [tracked(connection, projection.name + NEXT) for projection in self._projections]
+    def _share(self, starts: Sequence[Start], right: int, report: Report) -> None:
+        """Fold one half, while a helper folds the other."""
         tail = self._source.load_tail().position
-        own, others = shared(self._projections, tail - min(0 if one is None else one.position for one in seen))
-        if not others:
-            return
-        with Helper(self._database.path.parent, others, right) as helper:
-            self._prepare(own, lambda at, total: report(min(at, helper.position), total))
+        with Helper(self._database.path.parent, self._projections, right) as helper:
+            refolding = Refolding(self._source, starts, half=OWN)
+            self._catch_up(refolding, lambda at, total: report(min(at, helper.position), total))
             helper.wait(tail, report)
 
-    def _run(self, report: Report) -> dict[str, Tracked]:
-        refolding = self._prepare(self._projections, report)
+    def _run(self, starts: Sequence[Start], report: Report) -> dict[str, Tracked]:
+        refolding = Refolding(self._source, starts)
+        self._catch_up(refolding, report)
+        for projection in self._standing(refolding):
+            self._index(projection)
+        self._catch_up(refolding, report)
         with self._database.writing() as connection:
             taken_over = self._take_over(connection, refolding)
         report(refolding.position, refolding.position)
@@ -130,43 +141,44 @@ class Rebuild:
         self.failures = refolding.failures
         return taken_over
 
-    def _prepare(self, projections: Sequence[Projection], report: Report) -> Refolding:
-        """Go on with these tables until they are complete but for the last facts."""
-        with self._database.writing() as connection:
-            starts = [self._start(connection, projection) for projection in projections]
-        self._began = {start.projection.name: start.position for start in starts}
-        refolding = Refolding(self._source, starts)
-        self.resumed_at = refolding.position
-        self._catch_up(refolding, report)
-        for projection in projections:
-            if projection.name not in refolding.failures:
-                self._index(projection)
-        self._catch_up(refolding, report)
-        return refolding
-
     def _index(self, projection: Projection) -> None:
         for statement in index_statements(projection.tables, NEXT, self._builds[projection.name]):
             with self._database.writing() as connection:
                 connection.execute(statement)
 
+    def _begin(self) -> list[Start]:
+        """Where the rebuild of each projection goes on, or begins."""
+        with self._database.writing() as connection:
+            return [self._start(connection, projection) for projection in self._projections]
+
     def _start(self, connection: sqlite3.Connection, projection: Projection) -> Start:
-        """Where a rebuild of the projection goes on, or begins."""
-        name = projection.name + NEXT
-        before = tracked(connection, name)
         drop_tables(connection, projection.tables, OLD)
-        if before is not None and self._may_go_on(connection, projection, before):
-            self._builds[projection.name] = before.build
-            return Start(projection, before.position, aside_of(connection, name))
-        build = self._builds[projection.name] = next_build(connection)
+        found = self._found(connection, projection)
+        if found is not None:
+            return found
+        name = projection.name
+        build = self._builds[name] = next_build(connection)
         create_tables(connection, projection.tables, NEXT)
-        forget_aside(connection, name)
-        track(connection, name, Tracked(0, projection.version, self._source.epoch, build))
+        forget_aside(connection, name + NEXT)
+        self._began[name] = (0, 0)
+        for half in (OWN, HELPERS):
+            track_beside(connection, name, half, Tracked(0, projection.version, self._source.epoch, build))
         return Start(projection)
 
-    def _may_go_on(self, connection: sqlite3.Connection, projection: Projection, before: Tracked) -> bool:
-        same = (before.version, before.epoch) == (projection.version, self._source.epoch)
-        within = before.position <= self._source.load_tail().position
-        return same and within and has_tables(connection, projection.tables, NEXT)
+    def _found(self, connection: sqlite3.Connection, projection: Projection) -> Start | None:
+        """Where a rebuild that was stopped can be gone on from."""
+        name, halves = projection.name, tracked_beside(connection, projection.name)
+        if len(halves) != len((OWN, HELPERS)) or not all(self._fits(projection, at) for at in halves):
+            return None
+        if not has_tables(connection, projection.tables, NEXT):
+            return None
+        self._builds[name] = halves[0].build
+        self._began[name] = halves[OWN].position, halves[HELPERS].position
+        return Start(projection, self._began[name], aside_of(connection, name + NEXT))
+
+    def _fits(self, projection: Projection, at: Tracked) -> bool:
+        same = (at.version, at.epoch) == (projection.version, self._source.epoch)
+        return same and at.position <= self._source.load_tail().position
 
     def _standing(self, refolding: Refolding) -> list[Projection]:
         return [projection for projection in self._projections if projection.name not in refolding.failures]
@@ -175,21 +187,22 @@ class Rebuild:
         """Fold until next to nothing is left."""
         while (tail := self._source.load_tail().position) - refolding.position > NEAR:
             with _Beside() as beside:
-                fold_into(
-                    refolding, tail, lambda changes: beside.do(self._writing(changes, refolding.position)), report
-                )
+                fold_into(refolding, tail, lambda changes: beside.do(self._writing(changes, refolding)), report)
 
-    def _writing(self, changes: Changes, position: int) -> Callable[[], None]:
+    def _writing(self, changes: Changes, refolding: Refolding) -> Callable[[], None]:
         """What writes these changes with the position that they lead to."""
+        position = refolding.position
+        halves = (OWN, HELPERS) if refolding.half is None else (refolding.half,)
 
         def write() -> None:
             with self._database.writing() as connection:
                 for projection, change in changes:
                     change(connection, NEXT)
-                    build = self._builds[projection.name]
-                    reached = max(position, self._began[projection.name])
-                    at = Tracked(reached, projection.version, self._source.epoch, build)
-                    track(connection, projection.name + NEXT, at)
+                    name, version = projection.name, projection.version
+                    for half in halves:
+                        reached = max(position, self._began[name][half])
+                        at = Tracked(reached, version, self._source.epoch, self._builds[name])
+                        track_beside(connection, name, half, at)
 
         return write
 
@@ -207,7 +220,7 @@ class Rebuild:
         swap_tables(connection, projection.tables)
         at = Tracked(refolding.position, projection.version, self._source.epoch, self._builds[name])
         track(connection, name, at)
-        untrack(connection, name + NEXT)
+        untrack_beside(connection, name)
         forget_aside(connection, name)
         connection.execute("UPDATE aside SET projection = ? WHERE projection = ?", (name, name + NEXT))
         return at
@@ -217,7 +230,7 @@ class Rebuild:
         with contextlib.suppress(sqlite3.Error, JournalError), self._database.writing() as connection:
             for projection in self._projections:
                 drop_tables(connection, projection.tables, NEXT)
-                untrack(connection, projection.name + NEXT)
+                untrack_beside(connection, projection.name)
                 forget_aside(connection, projection.name + NEXT)
 
 

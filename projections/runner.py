@@ -3,7 +3,7 @@
 One thread takes what was appended from the feed, which has it in memory, in bounded batches; every projection folds a
 batch, and all their rows and positions are committed in one transaction. It sleeps until something is appended; a busy
 journal is followed in steps of at most ``PACE_S``, so that many facts share a commit and requests get the interpreter
-in between, and at once when somebody waits for a position.
+in between, and next to at once when somebody waits for a position.
 
 Each projection is on its own. One that fails is logged, counted, and tried again after a pause that doubles up to
 ``PAUSE_MAX_S``, from the position that it has reached, while the others go on; its first error stays in ``health``
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from journal.commit import Journal
-from projections.following import Follower
+from projections.following import Apart, Follower, Together, write_together
 from projections.rebuild import Rebuild
 from projections.stored.catalogue import PROJECTIONS
 from projections.stored.database import Database, Tracked
@@ -38,6 +38,10 @@ BATCH = 1_000
 
 PACE_S = 0.1
 """Pause after a batch that was not full, in seconds; bounds both the lag it adds and the commits in a second."""
+
+BREATH_S = 0.005
+"""Pause after a batch that was not full even when somebody waits, in seconds: a batch costs as much as fifty facts, so
+many who wait one after another on a busy journal are better served with fewer batches."""
 
 BUSY_PAUSE_S = 0.1
 """Pause before a rebuild is tried again that another process kept from beginning."""
@@ -74,6 +78,7 @@ class Runner:
         self._hurry = threading.Event()
         self._stop = threading.Event()
         self._followers = [Follower(one, journal, self.database, self._known, self._hurried) for one in projections]
+        self._together = Together()
         self._pool = readers()
         kinds = {"runs": RunsModel}
         self.models = {
@@ -194,6 +199,7 @@ class Runner:
             if not most:
                 self._wake.wait()
             elif most < self._batch:
+                self._stop.wait(BREATH_S)
                 self._hurry.wait(PACE_S)
 
     def _positions(self) -> list[int]:
@@ -208,17 +214,30 @@ class Runner:
             if not batch:
                 return 0
             self._known.note(batch)
-            folded = [one for one in together if one.fold(batch)]
-            with self.database.writing() as connection:
-                written = [one for one in folded if one.write(connection)]
-            for one in written:
-                one.moved(batch[-1][2].position)
+            if not self._together.are(together):
+                self._together = Together(together)
+            end = batch[-1][2].position
+            folded = [one for one in self._together.fold(batch) if one.gather(end)]
+            for one in self._written(folded, end):
+                one.moved(end)
         except Exception as error:
             log.exception("following after position %d failed; it is tried again", position)
             for one in together:
                 one.failed(error)
             return 0
         return len(batch)
+
+    def _written(self, folded: Sequence[Follower], end: int) -> Sequence[Follower]:
+        """Write what these have gathered up to a position; those that could be written."""
+        if not folded:
+            return []
+        try:
+            with self.database.writing() as connection:
+                write_together(connection, folded, end)
+        except (sqlite3.Error, Apart):
+            with self.database.writing() as connection:
+                return [one for one in folded if one.write(connection)]
+        return folded
 
     def _rebuild_beside(self) -> None:
         """Have what must be made again made again, in a thread beside."""

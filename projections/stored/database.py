@@ -45,6 +45,9 @@ ROWS_AT_ONCE = 100
 NEXT, OLD = "__next", "__old"
 """Suffixes of the tables that a rebuild fills, and of those that it replaced."""
 
+_HALVES = (NEXT, NEXT + "_half")
+"""Suffixes under which is tracked how far a rebuild has come with each half of all streams."""
+
 _WRITER = (
     "PRAGMA busy_timeout=5000",
     "PRAGMA synchronous=NORMAL",
@@ -210,6 +213,23 @@ def tracked(connection: sqlite3.Connection, projection: str) -> Tracked | None:
     return None if row is None else Tracked(*row)
 
 
+def tracked_beside(connection: sqlite3.Connection, projection: str) -> list[Tracked]:
+    """How far a rebuild has folded the read model, for each half of all streams; empty when there is none."""
+    halves = [tracked(connection, projection + suffix) for suffix in _HALVES]
+    return [at for at in halves if at is not None]
+
+
+def track_beside(connection: sqlite3.Connection, projection: str, half: int, at: Tracked) -> None:
+    """Remember how far a rebuild has folded one half of all streams."""
+    track(connection, projection + _HALVES[half], at)
+
+
+def untrack_beside(connection: sqlite3.Connection, projection: str) -> None:
+    """Forget how far a rebuild has come."""
+    for suffix in _HALVES:
+        untrack(connection, projection + suffix)
+
+
 def track(connection: sqlite3.Connection, projection: str, at: Tracked) -> None:
     """Remember how far the read model is folded, whatever was remembered before."""
     connection.execute("INSERT OR REPLACE INTO tracking VALUES (?, ?, ?, ?, ?)", (projection, *at))
@@ -223,6 +243,16 @@ def advance(connection: sqlite3.Connection, projection: str, seen: Tracked, posi
         (position, projection, *seen),
     )
     return moved.rowcount == 1
+
+
+def advance_all(connection: sqlite3.Connection, seen: Sequence[tuple[str, Tracked]], position: int) -> bool:
+    """Move the positions of several read models on in one statement; False when one is not as it was ``seen``."""
+    places = ", ".join(["(?, ?, ?, ?, ?)"] * len(seen))
+    moved = connection.execute(
+        f"UPDATE tracking SET position = ? WHERE (projection, position, version, epoch, build) IN (VALUES {places})",
+        (position, *itertools.chain.from_iterable((name, *at) for name, at in seen)),
+    )
+    return moved.rowcount == len(seen)
 
 
 def untrack(connection: sqlite3.Connection, projection: str) -> None:

@@ -13,12 +13,12 @@ LOST = frozenset({"expired", "detached", "stalled", "workspace_lost"})
 def settles_as(fact: Fact) -> str | None:
     """The state in which the run ends with this fact; None when it goes on."""
     match fact:
+        case RunClosed():
+            return fact.state if fact.state in TERMINAL else None
         case RunSettled():
             return fact.state
         case VerdictRendered():
             return fact.verdict
-        case RunClosed():
-            return fact.state if fact.state in TERMINAL else None
         case _:
             return None
 

@@ -7,6 +7,7 @@ position from which on it was the leader, and a start with its fence. So a card 
 being folded, and the answer is the same whoever asks, and when.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -85,7 +86,7 @@ class Known:
     def __init__(self, read: Read, cards: int = CARDS, states: int = STATES) -> None:
         self.read = read
         self.states = states
-        self.cards: dict[str, Card] = {}
+        self.cards: OrderedDict[str, Card] = OrderedDict()
         """Those at hand; a fold that asks at most facts looks here before it asks for a card."""
         self.notes: Mapping[type[Fact], Callable[[str, Recorded], None]] = {
             RunSubmitted: self._submitted,
@@ -121,7 +122,7 @@ class Known:
             raise UnknownRun(run_id)
         self.cards[run_id] = card
         if len(self.cards) > self._capacity:
-            del self.cards[next(iter(self.cards))]
+            self.cards.popitem(last=False)
 
     def card(self, run_id: str) -> Card:
         """What is known of a run.
@@ -137,7 +138,8 @@ class Known:
 
     def start(self, run_id: str, fence: int) -> Start | None:
         """How the attempt under this fence began; None when none did."""
-        start = self.card(run_id).starts.get(fence)
+        card = self.cards.get(run_id) or self.card(run_id)
+        start = card.starts.get(fence)
         if start is not None:
             return start
         begun = (one.fact for one in self.read(run_stream(run_id)) if isinstance(one.fact, AttemptStarted))

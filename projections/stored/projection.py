@@ -3,7 +3,9 @@
 A *fold* takes facts in the order of the journal and gives, whenever it is asked, the writes that bring its tables to
 where it stands. What it gives must be a function of the facts alone, never of the batches in which they came or of what
 happened to be remembered: the rows of a model that followed for a year and of one that was made today are the same
-bytes. A fold is told only facts of the types it has a handler for. A handler that raises has changed nothing.
+bytes. Nor does it depend on how the facts of different subjects (runs, workers, leaders) lie between each other: what
+is written is about one subject, or is added to a sum, so that two processes can fold half of the subjects each. A fold
+is told only facts of the types it has a handler for. A handler that raises has changed nothing.
 
 ``Folding`` keeps one fold safe from the facts. A fact at which a handler raises is *put aside*: named, kept in the
 file with the reason, and passed over by this projection only, with everything later of the same stream's subject (a
@@ -88,6 +90,18 @@ class Folding:
     def facts(self) -> frozenset[type[Fact]]:
         """The types of facts that matter to it."""
         return frozenset(self.handlers)
+
+    def handler(self, kind: type[Fact]) -> Handler:
+        """The fold's own handler of facts of a type, behind the question whether their subject was put aside."""
+        handle, aside = self.handlers[kind], self.aside
+        if not aside:
+            return handle
+
+        def unless_aside(subject: str, recorded: Recorded) -> None:
+            if subject not in aside:
+                handle(subject, recorded)
+
+        return unless_aside
 
     def absorb(self, batch: Iterable[Told]) -> None:
         """Fold these facts, in order; one at which the fold fails is put aside.

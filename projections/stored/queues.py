@@ -55,7 +55,7 @@ WINDOWS_S = (60, 300, 3_600)
 """Stretches over which rates are shown, in seconds: the last whole minutes before the moment of asking."""
 
 FLOWS = ("submitted", "started", "ended", "settled")
-_FLOW_PLACES = {flow: place for place, flow in enumerate(FLOWS)}
+_SUBMITTED, _STARTED, _ENDED, _SETTLED = range(len(FLOWS))
 
 TABLES = (
     Table(
@@ -115,6 +115,7 @@ class QueuesFold:
         self._cards = known.cards
         self._leases = Sums("queues", ("tenant", "queue"), ("leases",))
         self._minutes = Sums("queues_minutes", ("minute", "tenant", "queue"), FLOWS)
+        self._counts = self._minutes.rows
         self._limits: dict[tuple[str, str], tuple[int | None, int | None]] = {}
         self._waiting: dict[str, Waiting | None] = {}
         self._reserved: dict[str, int] = {}
@@ -124,7 +125,7 @@ class QueuesFold:
             RunSubmitted: self._submitted,
             AttemptStarted: self._started,
             AttemptEnded: self._ended,
-            RunClosed: self._ended,
+            RunClosed: self._closed,
             RunParked: self._left,
             InputProvided: self._queued,
             RunResumed: self._queued,
@@ -143,10 +144,11 @@ class QueuesFold:
         fact: Any = recorded.fact
         self._limits[subject.partition(":")[0], fact.queue] = (fact.max_leases, fact.max_per_key)
 
-    def _count(self, run_id: str, recorded: Recorded, flow: str) -> None:
+    def _count(self, run_id: str, recorded: Recorded, place: int) -> None:
+        """Count a run that comes or goes; the place is that of the flow in ``FLOWS``."""
         card = self._cards.get(run_id) or self._known.card(run_id)
         minute = microseconds(recorded.meta.recorded_at) // MINUTE_US
-        self._minutes.rows[minute, card.tenant, card.queue][_FLOW_PLACES[flow]] += 1
+        self._counts[minute, card.tenant, card.queue][place] += 1
 
     def _lease(self, run_id: str, count: int) -> None:
         card = self._cards.get(run_id) or self._known.card(run_id)
@@ -168,24 +170,27 @@ class QueuesFold:
 
     def _submitted(self, run_id: str, recorded: Recorded) -> None:
         fact: Any = recorded.fact
-        self._count(run_id, recorded, "submitted")
+        self._count(run_id, recorded, _SUBMITTED)
         self._lease(run_id, 0)
         self._wait(run_id, fact.due_at)
         self._fresh.add(run_id)
 
     def _started(self, run_id: str, recorded: Recorded) -> None:
-        self._count(run_id, recorded, "started")
+        self._count(run_id, recorded, _STARTED)
         self._leave(run_id)
 
     def _ended(self, run_id: str, recorded: Recorded) -> None:
+        self._count(run_id, recorded, _ENDED)
+        self._wait(run_id, recorded.fact.due_at)  # type: ignore[attr-defined]
+
+    def _closed(self, run_id: str, recorded: Recorded) -> None:
         fact: Any = recorded.fact
-        if not getattr(fact, "late", False):
-            self._count(run_id, recorded, "ended")
-        queued = isinstance(fact, AttemptEnded) or fact.state == "queued"
-        if queued:
-            self._wait(run_id, fact.due_at or getattr(fact, "closed_at", None))
-        if settles_as(fact) is not None:
-            self._settled(run_id, recorded)
+        if not fact.late:
+            self._count(run_id, recorded, _ENDED)
+        if fact.state == "queued":
+            self._wait(run_id, fact.due_at or fact.closed_at)
+        elif settles_as(fact) is not None:
+            self._count(run_id, recorded, _SETTLED)
 
     def _queued(self, run_id: str, recorded: Recorded) -> None:
         self._wait(run_id, recorded.fact.due_at)  # type: ignore[attr-defined]
@@ -194,7 +199,7 @@ class QueuesFold:
         self._leave(run_id)
 
     def _settled(self, run_id: str, recorded: Recorded) -> None:
-        self._count(run_id, recorded, "settled")
+        self._count(run_id, recorded, _SETTLED)
         if isinstance(recorded.fact, RunSettled):  # else it was not queued: its worker or its leader ended it
             self._leave(run_id)
 

@@ -3,6 +3,7 @@
 What is read again is read only up to the fact that is being folded, so the answer does not depend on what was kept.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +21,7 @@ class Remembered(Generic[S]):
         self._most = known.states
         self._initial = initial
         self._evolve = evolve
-        self._states: dict[str, S] = {}
+        self._states: OrderedDict[str, S] = OrderedDict()
 
     def after(self, recorded: Recorded) -> S:
         """The state of a fact's stream after that fact."""
@@ -35,5 +36,5 @@ class Remembered(Generic[S]):
         after: S = self._evolve(state, recorded.fact)
         self._states[stream] = after
         if len(self._states) > self._most:
-            del self._states[next(iter(self._states))]
+            self._states.popitem(last=False)
         return after

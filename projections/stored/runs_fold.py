@@ -10,6 +10,7 @@ Instants in columns are whole microseconds since 1970 (UTC); ``NEVER`` stands fo
 """
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -125,7 +126,7 @@ class RunsFold:
     def __init__(self, known: Known) -> None:
         self._read = known.read
         self._capacity = known.states
-        self._entries: dict[str, Entry] = {}
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._changed: dict[str, int] = {}
         self._touched: dict[str, int] = {}
         self._settled: set[str] = set()
@@ -182,13 +183,14 @@ class RunsFold:
         """What changed since it was last asked for; settled runs and the longest unused ones are then forgotten."""
         changes = self._rows()
         for run_id in self._changed:
-            entry = self._entries.pop(run_id)
-            if run_id not in self._settled:
-                self._entries[run_id] = entry  # put back as the most recently used
+            if run_id in self._settled:
+                del self._entries[run_id]
+            else:
+                self._entries.move_to_end(run_id)
         self._changed.clear()
         self._settled.clear()
         while len(self._entries) > self._capacity:
-            del self._entries[next(iter(self._entries))]
+            self._entries.popitem(last=False)
         return lambda connection, suffix: write(connection, changes, suffix)
 
     def _rows(self) -> list[Change]:

@@ -175,16 +175,21 @@ class TimelineFold:
         return tell
 
     def _teller(self, says: Callable[[Any], Said]) -> Handler:
+        append = self._rows.append
+
         def tell(run_id: str, recorded: Recorded) -> None:
             at = microseconds(recorded.meta.recorded_at)
-            said = says(recorded.fact)
-            self._rows.append((run_id, recorded.position, recorded.version, recorded.topic, at, *said, None))
+            state, fence, worker, detail = says(recorded.fact)
+            append(
+                (run_id, recorded.position, recorded.version, recorded.topic, at, state, fence, worker, detail, None)
+            )
 
         return tell
 
     def changes(self) -> Write:
         """What changed since it was last asked for."""
-        rows, self._rows = self._rows, []
+        rows = self._rows[:]
+        self._rows.clear()
         return lambda connection, suffix: insert(connection, f"INSERT OR REPLACE INTO timeline{suffix} VALUES ", rows)
 
 

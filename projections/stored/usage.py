@@ -51,6 +51,14 @@ LISTED = (Listed("usage", _FIELDS, f"SELECT {', '.join(_FIELDS)} FROM usage ORDE
 
 
 _BUSY = COUNTED.index("busy_us")
+_CLOSED = {None: COUNTED.index("late_closes")} | {
+    end: COUNTED.index(f"closed_{end}") for end in ("succeeded", "failed")
+}
+"""By how the attempt ended: where its close is counted."""
+_SETTLED = {
+    state: COUNTED.index(f"settled_{state}") for state in ("succeeded", "failed", "cancelled", "aborted", "lost")
+}
+"""By state: where a run that ends in it is counted."""
 
 
 class UsageFold:
@@ -107,12 +115,12 @@ class UsageFold:
         fact: Any = recorded.fact
         end, state = end_of(fact), settles_as(fact)
         busy = 0 if end is None else self._busy(run_id, fact, fact.closed_at)
-        columns = ["late_closes" if end is None else f"closed_{end}", *([] if state is None else [f"settled_{state}"])]
-        places = [self._place[column] for column in columns]
+        ended, settled = _CLOSED[end], None if state is None else _SETTLED[state]
         row = self._row(run_id, recorded)
         row[_BUSY] += busy
-        for place in places:
-            row[place] += 1
+        row[ended] += 1
+        if settled is not None:
+            row[settled] += 1
 
     def _busy(self, run_id: str, fact: Any, ended_at: datetime) -> int:
         """How long the attempt lasted that ends with a fact, in microseconds."""
@@ -122,7 +130,7 @@ class UsageFold:
     def _settled(self, run_id: str, recorded: Recorded) -> None:
         state = settles_as(recorded.fact)
         if state is not None:
-            place = self._place[f"settled_{state}"]
+            place = _SETTLED[state]
             self._row(run_id, recorded)[place] += 1
 
     def changes(self) -> Write:

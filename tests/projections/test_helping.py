@@ -1,5 +1,6 @@
 """A rebuild on two cores: the same bytes, whatever becomes of the helper."""
 
+import asyncio
 import contextlib
 import fcntl
 import os
@@ -11,16 +12,20 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from projections import helping
-from projections.helping import HELPED_FROM, Helper, shared
+from projections.comparing import first_difference
+from projections.helping import HELPED_FROM, Helper, worth_helping
 from projections.proving import list_all, verify
-from projections.rebuild import rebuild
-from projections.stored.catalogue import NAMES, PROJECTIONS, named
-from projections.stored.database import NEXT, REBUILD_LOCK_NAME, Database, tracked
+from projections.rebuild import HELPERS, OWN, Rebuild, rebuild
+from projections.refolding import Refolding, Start
+from projections.stored.catalogue import PROJECTIONS
+from projections.stored.database import REBUILD_LOCK_NAME, Database, create_tables, scratch, tracked_beside
 from projections.stored.faults import ProjectionsBusy
-from tests.projections.test_following import lives
-from tests.projections.world import opened
+from tests.projections.test_following import STEPS, Steps, lives, tell
+from tests.projections.world import opened, refolded
 from tests.waiting import until
 
 REBUILDER = """
@@ -66,15 +71,14 @@ async def journal_of(data_dir: Path, runs: int) -> None:
         await lives(world, runs)
 
 
-def reached_by_helper(data_dir: Path) -> int:
-    """The position up to which the new rows of ``runs`` are written."""
+def reached(data_dir: Path) -> list[int]:
+    """The positions up to which the new rows of ``runs`` are written: of our own half, and of the helper's."""
     database = Database(data_dir)
     try:
         with database.reading() as connection:
-            at = tracked(connection, "runs" + NEXT)
+            return [at.position for at in tracked_beside(connection, "runs")]
     finally:
         database.close()
-    return 0 if at is None else at.position
 
 
 def is_free(lock: Path) -> bool:
@@ -89,18 +93,11 @@ def is_free(lock: Path) -> bool:
         os.close(descriptor)
 
 
-def test_the_heaviest_model_is_shared_out_when_there_are_facts_models_and_cores_enough(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    own, helped = shared(PROJECTIONS, HELPED_FROM)
-
-    assert ["runs"] == [one.name for one in helped]
-    assert [name for name in NAMES if name != "runs"] == [one.name for one in own]
-    assert (list(PROJECTIONS), []) == shared(PROJECTIONS, HELPED_FROM - 1)
-    assert (list(named(("runs",))), []) == shared(named(("runs",)), HELPED_FROM)
-    assert (list(named(("usage", "queues"))), []) == shared(named(("usage", "queues")), HELPED_FROM)
+def test_a_helper_is_asked_when_there_are_facts_and_cores_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert worth_helping(HELPED_FROM)
+    assert not worth_helping(HELPED_FROM - 1)
     monkeypatch.setattr(helping, "_cores", lambda: 1)
-    assert (list(PROJECTIONS), []) == shared(PROJECTIONS, HELPED_FROM)
+    assert not worth_helping(HELPED_FROM)
 
 
 async def test_a_helped_rebuild_makes_the_bytes_of_one_without_help(
@@ -134,20 +131,65 @@ async def test_a_helper_that_cannot_begin_costs_only_time(tmp_path: Path, monkey
 
 
 @pytest.mark.system
-async def test_a_helper_that_is_killed_is_gone_on_from(tmp_path: Path) -> None:
+async def test_a_helper_that_is_killed_is_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(name: str, done: int, total: int) -> None:
+        if reached(tmp_path)[1] > 0:
+            raise KeyboardInterrupt
+
     await journal_of(tmp_path, 400)
-    database = Database(tmp_path)
-    database.prepare()
-    with database.rebuilding() as right, Helper(tmp_path, named(("runs",)), right) as helper:
-        until(lambda: reached_by_helper(tmp_path) > 0, what="rows of the helper")
-        helper.kill()
-    database.close()
-    reached = reached_by_helper(tmp_path)
+    monkeypatch.setattr(Helper, "wait", lambda self, upto, report: until(lambda: report(0, upto), what="an interrupt"))
+    with always_helped(monkeypatch), pytest.raises(KeyboardInterrupt):
+        rebuild(tmp_path, progress=interrupt)
+    stopped = reached(tmp_path)
 
     rebuild(tmp_path)
 
-    assert reached > 0
+    assert min(stopped) > 0
     assert {(True, None)} == {(one.ok, one.problem) for one in verify(tmp_path)}
+
+
+@given(steps=STEPS, turns=st.lists(st.tuples(st.sampled_from([OWN, HELPERS]), st.integers(1, 30)), max_size=12))
+@settings(max_examples=40)
+def test_halves_folded_in_any_turns_make_the_rows_of_one_pass(steps: Steps, turns: list[tuple[int, int]]) -> None:
+    async def body() -> None:
+        async with opened(None) as world:
+            await tell(world, steps)
+            end = world.journal.position
+            starts = [Start(projection) for projection in PROJECTIONS]
+            halves = [Refolding(world.journal.store, starts, half=half) for half in (OWN, HELPERS)]
+            with (
+                contextlib.closing(scratch()) as made,
+                contextlib.closing(refolded(world, end)) as whole,
+            ):
+                for projection in PROJECTIONS:
+                    create_tables(made, projection.tables, "")
+                for half, facts in (*turns, (OWN, end), (HELPERS, end)):
+                    halves[half].finish(min(end, halves[half].position + facts))
+                    for _, write in halves[half].changes():
+                        write(made, "")
+                for projection in PROJECTIONS:
+                    assert first_difference(made, whole, projection) is None
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("half", [OWN, HELPERS])
+async def test_a_rebuild_goes_on_with_what_is_missing_of_either_half(tmp_path: Path, half: int) -> None:
+    async with opened(tmp_path) as world:
+        await lives(world, 60)
+        rebuild(tmp_path)
+        before = [(one.name, one.digest) for one in list_all(tmp_path)]
+        database, store = Database(tmp_path), world.journal.store
+        rebuilding = Rebuild(database, store, PROJECTIONS)
+        starts = rebuilding._begin()
+        rebuilding._catch_up(Refolding(store, starts, half=half), lambda at, total: None)
+        database.close()
+        own_and_helpers = reached(tmp_path)
+
+    rebuild(tmp_path)
+
+    assert 0 == own_and_helpers[1 - half] < own_and_helpers[half]
+    assert before == [(one.name, one.digest) for one in list_all(tmp_path)]
 
 
 @pytest.mark.system

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from journal import fact_tables
 from journal.errors import JournalDamaged, StorageFull
 from projections import rebuild as rebuilding
 from projections import refolding
@@ -60,7 +61,7 @@ async def test_a_rebuild_killed_at_every_step_leaves_the_live_models_and_goes_on
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebuilding, "NEAR", 5)
-    monkeypatch.setattr(refolding, "PORTION", 20)
+    monkeypatch.setattr(fact_tables, "PORTION", 20)
     monkeypatch.setattr(refolding, "WRITE_FACTS", 40)
     async with opened(tmp_path) as world:
         await lives(world, 12)
@@ -87,7 +88,7 @@ async def test_a_rebuild_killed_at_every_step_leaves_the_live_models_and_goes_on
 async def test_a_rebuild_that_was_killed_goes_on_from_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refolding, "PORTION", 50)
+    monkeypatch.setattr(fact_tables, "PORTION", 50)
     monkeypatch.setattr(refolding, "WRITE_FACTS", 50)
     monkeypatch.setattr(rebuilding, "NEAR", 5)
     async with opened(tmp_path) as world:
@@ -109,7 +110,7 @@ async def test_a_rebuild_that_was_killed_goes_on_from_where_it_was(
 async def test_a_rebuild_of_some_goes_on_after_one_of_all_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refolding, "PORTION", 50)
+    monkeypatch.setattr(fact_tables, "PORTION", 50)
     monkeypatch.setattr(refolding, "WRITE_FACTS", 50)
     monkeypatch.setattr(rebuilding, "NEAR", 5)
     async with opened(tmp_path) as world:

@@ -5,6 +5,7 @@ for those before it, and an end is kept once per kind. So the outbox is bounded 
 away for an hour is told how things are, not how they went.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from jackline.workspaces.contract import LOSSES, Observation
@@ -41,7 +42,7 @@ class Outbox:
     """Workspaces with something to tell, the longest waiting first."""
 
     def __init__(self) -> None:
-        self._pending: dict[str, Pending] = {}
+        self._pending: OrderedDict[str, Pending] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._pending)
