@@ -21,11 +21,11 @@ from projections.stored.database import (
     Tracked,
     create_tables,
     has_tables,
-    plainly,
     scratch,
     table_names,
     tracked,
 )
+from projections.stored.file import plainly
 from projections.stored.projection import Aside, Projection, aside_of
 
 

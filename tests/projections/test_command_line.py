@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from projections.stored.catalogue import NAMES
-from projections.stored.database import FILE_NAME
+from projections.stored.file import FILE_NAME
 from tests.projections.test_following import lives
 from tests.projections.world import opened
 

@@ -16,8 +16,9 @@ from journal.mapper import Recorded
 from projections.proving import list_all, verify
 from projections.rebuild import rebuild
 from projections.runner import Runner
-from projections.stored.database import FILE_NAME, Database
+from projections.stored.database import Database
 from projections.stored.faults import TooManyAside
+from projections.stored.file import FILE_NAME
 from projections.stored.listing import Listing
 from projections.stored.projection import ASIDE_MAX, Projection
 from projections.stored.runs_fold import RUNS, RunsFold

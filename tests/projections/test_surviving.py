@@ -21,8 +21,9 @@ from projections.proving import list_all, verify
 from projections.rebuild import Rebuild, rebuild
 from projections.runner import Runner
 from projections.stored.catalogue import NAMES, PROJECTIONS
-from projections.stored.database import FILE_NAME, NEXT, OLD, Database, table_names
+from projections.stored.database import NEXT, OLD, Database, table_names
 from projections.stored.faults import ProjectionsBusy
+from projections.stored.file import FILE_NAME
 from projections.stored.timeline import TimelineFold
 from tests.projections.test_following import STEPS, Steps, lives, tell
 from tests.projections.world import BOUND_S, World, differs, followed, opened, refolded
