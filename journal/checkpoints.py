@@ -25,6 +25,7 @@ from typing import ClassVar
 import msgspec
 
 from journal.errors import JournalError
+from journal.owned import made_private
 from journal.store import Store
 
 CHECKPOINT_NAME = "checkpoint"
@@ -92,6 +93,7 @@ def write_checkpoint(path: Path, store: Store, checkpoint: Checkpoint, rules: st
     content = msgspec.json.encode(head) + b"\n" + body
     new = path.with_name(path.name + ".new")
     try:
+        made_private(new)
         with new.open("wb") as file:
             file.write(content)
             file.flush()

@@ -19,13 +19,13 @@ def made_private(path: Path) -> None:
     Raises:
         OSError: it cannot be made. That the mode cannot be changed, because the file is somebody else's, is let pass.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
     try:
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) & ~OWNER_ONLY:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY))
+    except FileExistsError:
+        # By name: to close a file that SQLite has open in this process would take SQLite's locks from it.
+        if stat.S_IMODE(path.stat().st_mode) & ~OWNER_ONLY:
             with contextlib.suppress(PermissionError):
-                os.fchmod(descriptor, OWNER_ONLY)
-    finally:
-        os.close(descriptor)
+                path.chmod(OWNER_ONLY)
 
 
 def keep_private(*paths: Path) -> None:
