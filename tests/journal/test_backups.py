@@ -251,10 +251,12 @@ def test_a_refused_restore_takes_no_directory_with_it_that_somebody_else_uses_me
 
 
 def test_a_lock_whose_file_was_taken_away_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, right, turns = DirLock(tmp_path), DirLock._take, []
+    first, right = DirLock(tmp_path), DirLock._take
+    turns: list[Path] = []
 
     def late(lock: DirLock, data_dir: Path) -> None:
-        if not turns.append(data_dir) and len(turns) == 1:  # type: ignore[func-returns-value]
+        turns.append(data_dir)
+        if len(turns) == 1:
             first.undo()
             first.release()
         right(lock, data_dir)
