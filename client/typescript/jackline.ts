@@ -1433,6 +1433,7 @@ export interface Run {
   settled_at: string | null;
   position: number;
   payload: Json;
+  turns: ShownTurn[];
   as_of?: AsOf | null;
 }
 
@@ -1820,6 +1821,15 @@ export interface SeenOf {
   exit_code?: number | null;
   version?: string | null;
   workspace_id: string;
+}
+
+/** A turn that is under way; `why` has since when it is in its state. */
+export interface ShownTurn {
+  turn: number;
+  state: "admitted" | "waiting" | "busy" | "answer_unread";
+  workspace_id: string | null;
+  mark: number | null;
+  admitted_at: string;
 }
 
 /** The holder has held the lease for its slice; one last ttl remains to save in. */
