@@ -301,10 +301,7 @@ def _of_settled(phase: Settled, history: History) -> list[Recorded]:
 
 
 def _evidence(standing: Standing, history: History, because: Sequence[Recorded], case: Case) -> dict[str, Any]:
-    """The marks: of the live lease where there is one, else those by which the last one ended, if it ran out.
-
-    What each fact carried is told beside them: also of earlier attempts, which say nothing of how the run stands.
-    """
+    """The marks: of the live lease, else those by which the last one ran out; what each fact carried beside them."""
     carried = [entry for recorded in because if (entry := _carried(recorded)) is not None]
     evidence: dict[str, Any] = {
         "last_renewed_at": None,

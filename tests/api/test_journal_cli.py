@@ -52,7 +52,8 @@ def test_the_group_helps_and_names_every_verb_and_the_exit_codes(option: str) ->
 
 
 def test_a_sound_journal_is_verified(place: Path) -> None:
-    assert f"ok: {FACTS} facts in {place / JOURNAL_NAME}\n" == said(place, "verify").stdout
+    for words in (["verify"], ["verify", "--pages"]):
+        assert f"ok: {FACTS} facts in {place / JOURNAL_NAME}\n" == said(place, *words).stdout
     assert {"ok": True, "facts": FACTS, "first_bad_position": None, "problem": None} == document(place, "verify")
 
 
@@ -65,6 +66,20 @@ def test_a_damaged_journal_is_named_by_position_with_exit_1(place: Path) -> None
     found = document(place, "verify")
     assert (False, 6, 7) == (found["ok"], found["facts"], found["first_bad_position"])
     assert "its hash does not follow" in found["problem"]
+
+
+def test_a_page_that_only_sqlite_finds_wrong_is_found_when_asked_for(place: Path) -> None:
+    with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, 'state BLOB NOT NULL', 'state BLOB NOT NULL CHECK (0)') "
+            "WHERE name = 'stored_events'"
+        )
+        connection.commit()
+
+    assert document(place, "verify")["ok"]
+    found = document(place, "verify", "--pages")
+    assert (False, "stored_events: CHECK constraint failed in stored_events") == (found["ok"], found["problem"])
 
 
 def test_numbers_are_printed_for_people_and_for_programs(place: Path) -> None:
