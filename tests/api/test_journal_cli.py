@@ -70,16 +70,19 @@ def test_a_damaged_journal_is_named_by_position_with_exit_1(place: Path) -> None
 
 def test_a_page_that_only_sqlite_finds_wrong_is_found_when_asked_for(place: Path) -> None:
     with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(
-            "UPDATE sqlite_master SET sql = replace(sql, 'state BLOB NOT NULL', 'state BLOB NOT NULL CHECK (0)') "
-            "WHERE name = 'stored_events'"
-        )
+        connection.execute("INSERT INTO archives VALUES (1, 'some-name', 0, 0, '')")
         connection.commit()
+        index = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_archives_1'"
+        root = connection.execute(index).fetchone()[0]
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (place / JOURNAL_NAME).open("r+b") as file:
+        file.seek(file.read().index(b"some-name", (root - 1) * 4096))
+        file.write(b"S")
 
     assert document(place, "verify")["ok"]
     found = document(place, "verify", "--pages")
-    assert (False, "stored_events: CHECK constraint failed in stored_events") == (found["ok"], found["problem"])
+    assert not found["ok"]
+    assert "archives: row 1 missing from index sqlite_autoindex_archives_1" in found["problem"]
 
 
 def test_numbers_are_printed_for_people_and_for_programs(place: Path) -> None:
