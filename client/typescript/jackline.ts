@@ -2030,6 +2030,10 @@ export interface Used {
   reservations_lapsed: number;
   effects: number;
   effects_ambiguous: number;
+  /** placed for runs of this queue */
+  workspaces: number;
+  /** ends of a body that was attached to, whatever followed for its run */
+  workspaces_lost: number;
 }
 
 /** The leader judged. */

@@ -6,10 +6,17 @@ What is read again is read only up to the fact that is being folded, so the answ
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from domain.values import Fact
+from domain.workspace_facts import WorkspacePlaced
 from journal.mapper import Recorded
 from projections.stored.known import Known
 
 S = TypeVar("S")
+
+
+def placed_for(run_id: str, fact: Fact) -> str:
+    """The run of a workspace, after one more fact of it: what a rebuild decodes has no other name of it."""
+    return fact.run_id if isinstance(fact, WorkspacePlaced) else run_id
 
 
 class Remembered(Generic[S]):
