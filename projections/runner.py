@@ -9,8 +9,9 @@ Each projection is on its own. One that fails is logged, counted, and tried agai
 ``PAUSE_MAX_S``, from the position that it has reached, while the others go on; its first error stays in ``health``
 until it is acknowledged. Facts at which only its fold fails are put aside (``projection``). Rows that are missing, or
 come from another version of the fold, are made again in a thread beside: rows of an older version are read until then,
-rows of another journal never. When somebody else rebuilt a model, the runner goes on from the rebuilt position. When
-the file itself is damaged, removed or replaced, also under the running service, it is made anew, and said in health.
+rows of another journal never, and where there are none of a long journal nothing is read. When somebody else rebuilt a
+model, the runner goes on from the rebuilt position. When the file itself is damaged, removed or replaced, also under
+the running service, it is made anew, and said in health.
 
 ``stop`` it before the journal is closed.
 """
@@ -134,9 +135,8 @@ class Runner:
         self._hurried()
         if self._told in self._journal.listeners:
             self._journal.listeners.remove(self._told)
-        for thread in (self._thread, self._rebuilder):
-            if thread is not None and thread.is_alive():
-                await asyncio.to_thread(thread.join, JOIN_S)
+        await _ended(self._thread)
+        await _ended(self._rebuilder)  # looked at only now: the other may have begun it in its last turn
         for follower in self._followers:
             follower.close()
         self._pool.shutdown(wait=True)
@@ -279,3 +279,8 @@ class Runner:
     def _report(self, done: int, total: int) -> None:
         if self._stop.is_set():
             raise _Stopping
+
+
+async def _ended(thread: threading.Thread | None) -> None:
+    if thread is not None and thread.is_alive():
+        await asyncio.to_thread(thread.join, JOIN_S)

@@ -85,9 +85,10 @@ def test_every_file_of_a_served_data_dir_is_in_the_handbook_and_for_its_owner_al
     service = make_service(place).start()
     submit(service.caller())
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()}
-    for path in place.glob("journal.sqlite3*"):
-        path.chmod(0o644)
     assert 0 == service.terminate()
+    for path in place.glob("*.sqlite3"):
+        path.chmod(0o644)
+    (place / "checkpoint").chmod(0o644)
     assert 0 == service.start().terminate()
     modes |= {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()}
 
