@@ -6,19 +6,22 @@ Exit codes: 0 done, 1 failed or found wrong, 2 the command line (a name, a posit
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from api.clock import system_clock
 from api.verbs import HELP_OPTIONS, Bar, DataDir, Json, guarded, print_json, settings_of
+from domain.refusal import Refusal
 from jackline.cli import show
 from jackline.cli.exits import DONE, FAILED, USAGE, Fault
 from journal.tool_errors import PositionBeyond
 from projections import past, proving
 from projections import rebuild as rebuilding
+from projections.finding import meant
 from projections.stored.faults import InstantBefore, ProjectionUnknown
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Which; all when none is named.")]
@@ -73,8 +76,8 @@ def rebuild_projections(
         raise Fault(message, "say --at POSITION or --at INSTANT", USAGE)
     with Bar() as report:
         if at is not None:
-            moment = _moment(at)
-            path, position = _guarded(lambda: past.rebuild_at(directory, moment, wanted, out, report))
+            moment = partial(meant, at, system_clock().wall)
+            path, position = _guarded(lambda: past.rebuild_at(directory, moment(), wanted, out, report))
         else:
             done = _guarded(lambda: rebuilding.rebuild(directory, wanted, report))
     if at is not None:
@@ -108,23 +111,12 @@ def verify_projections(names: Names = None, data_dir: DataDir = None, json: Json
     return DONE if all(one.ok for one in found) else FAILED
 
 
-def _moment(text: str) -> int | datetime:
-    """A position or an instant, as it was written."""
-    if text.isascii() and text.isdigit():
-        return int(text[:19])
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        instant = None
-    if instant is None or instant.tzinfo is None:
-        message = f"{text[:64]!r} is neither a position nor an instant"
-        raise Fault(message, "write 1200, or an instant with its offset such as 2030-01-31T12:00:00Z", USAGE)
-    return instant
-
-
 def _guarded(work: Callable[[], Any]) -> Any:
     try:
         return guarded(work)
+    except Refusal as error:
+        message = f"{error.code}: {error}"
+        raise Fault(message, "give a place in the journal: --at POSITION|INSTANT", USAGE) from error
     except Fault as error:
         if isinstance(error.__cause__, ProjectionUnknown | PositionBeyond | InstantBefore):
             raise Fault(error.message, error.remedy, USAGE) from error.__cause__

@@ -27,6 +27,7 @@ from pathlib import Path
 import uvicorn
 import uvloop
 
+from api import logs
 from api.app import build_app
 from api.bodies import MAX_BYTES
 from api.boot import Boot
@@ -69,7 +70,7 @@ def run(settings: Settings) -> int:
     Raises:
         Fault: the service could not start; one line says why and what to do.
     """
-    _configure_logging()
+    logs.configure()
     if not settings.loopback and not settings.insecure:
         message = f"{settings.host} can be reached from other machines, and keys would travel there in clear text"
         raise Fault(message, "put it behind TLS and listen on 127.0.0.1, or say --insecure", USAGE)
@@ -133,12 +134,6 @@ def _blame_the_other(data_dir: Path) -> None:
         raise Fault(busy.message, busy.remedy) from busy
     except JournalError:
         return
-
-
-def _configure_logging() -> None:
-    logging.basicConfig(
-        level=logging.WARNING, format="jackline: %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
 
 
 def server_of(node: Node) -> Server:

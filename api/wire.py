@@ -114,10 +114,23 @@ class ListedRun(Shown):
     position: int
 
 
+class ShownTurn(Shown):
+    """A turn that is under way; `why` has since when it is in its state."""
+
+    turn: int
+    state: Literal["admitted", "waiting", "busy", "answer_unread"]
+    workspace_id: str | None
+    mark: int | None
+    """The incarnation that it is held to; null outside a workspace."""
+    admitted_at: datetime
+
+
 class Run(ListedRun):
     """A run with everything that is known of it; ``position`` is that of its last fact."""
 
     payload: Any
+    turns: list[ShownTurn]
+    """Those under way."""
     as_of: AsOf | None = None
     """Only in an answer about the past."""
 

@@ -85,6 +85,8 @@ class Used(Shown):
     reservations_lapsed: int
     effects: int
     effects_ambiguous: int
+    workspaces: int = Field(description="placed for runs of this queue")
+    workspaces_lost: int = Field(description="ends of a body that was attached to, whatever followed for its run")
 
 
 class UsagePage(Shown):

@@ -34,7 +34,7 @@ from journal.commit import Context, Decision, Entry
 from journal.opening import open_journal, open_readonly
 from projections.rebuild import rebuild
 from projections.stored.catalogue import NAMES
-from projections.stored.database import FILE_NAME
+from projections.stored.file import FILE_NAME
 from tests.projections.acts import Story
 
 CONTEXT = Context("default", "bench")

@@ -11,6 +11,7 @@ from domain.values import Moment
 from domain.workspace import Unplaced, Workspace, workspace_stream
 from projections.document import document
 from projections.ground_document import brief
+from projections.hindsight import open_turns
 from projections.live.grounds import REMEMBERED_MAX
 
 PREFIX = workspace_stream("")
@@ -24,6 +25,7 @@ def show(desk: Desk, standing: Standing, now: Moment) -> dict[str, Any]:
     shown["partial"] = partial.body if partial else None
     shown["workspaces"] = [brief(workspace) for workspace in stood_on(desk, standing)]
     shown["evidence"] = evidence(desk, standing, now)
+    shown["turns"] = open_turns(standing)
     return shown
 
 

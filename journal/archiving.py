@@ -28,6 +28,7 @@ from journal.errors import ArchiveUnusable
 from journal.lock import DirLock
 from journal.mapper import DEFAULT_CODEC
 from journal.opening import JOURNAL_NAME, open_sqlite, said_plainly
+from journal.owned import made_private
 from journal.schema import require_ours
 from journal.store import SQLiteStore
 from journal.targets import remove_with_log, sync
@@ -146,6 +147,7 @@ def _write(store: SQLiteStore, partial: Path, runs: list[str]) -> tuple[dict[int
     """The positions in each block of the file that was written, and the bytes that the facts took."""
     blocks: dict[int, list[int]] = {}
     size = 0
+    made_private(partial)
     with contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode=OFF")
         file.execute("BEGIN")

@@ -8,7 +8,7 @@ never read is a hope. A restore verifies it once more, and begins another epoch.
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from journal.opening import JOURNAL_NAME, open_readonly, said_plainly
 from journal.replacing import into_place
 from journal.schema import require_ours
 from journal.targets import logs_of, written_whole
-from journal.tool_errors import SourceUnreadable
+from journal.tool_errors import BackupDamaged, NotABackup, SourceUnreadable
 
 PAGES = 1_000
 """Pages (4 MB) copied between two reports."""
@@ -141,18 +141,30 @@ def restore(
     """A journal in a data directory without one, from a backup, in a new epoch; without the keys if they stay away.
 
     Raises:
-        SourceUnreadable, NotAJournal, JournalDamaged, SchemaTooNew: about the backup.
+        SourceUnreadable, NotABackup, BackupDamaged, SchemaTooNew: about the backup.
         JournalNotEmpty, DataDirBusy, DataDirUnusable, StorageFull: about the directory.
     """
     _require_backup(source)
     with into_place(data_dir) as new:
         _copy(source, new, report)
-        journal_id, _, verdict = _verified(new, report)
         epoch = mint()
-        with contextlib.closing(connect(str(new))) as connection:
-            settle(connection, data_dir, epoch, keys=keys)
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with _blamed_on(source):
+            journal_id, _, verdict = _verified(new, report)
+            with contextlib.closing(connect(str(new))) as connection:
+                settle(connection, data_dir, epoch, keys=keys)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return Restored(str(data_dir / JOURNAL_NAME), journal_id, epoch, verdict.facts)
+
+
+@contextlib.contextmanager
+def _blamed_on(source: Path) -> Iterator[None]:
+    """Say of the backup what is wrong with it, or with the copy of it, which is taken away again."""
+    try:
+        yield
+    except NotAJournal as error:
+        raise NotABackup(source, error.problem) from error
+    except JournalDamaged as error:
+        raise BackupDamaged(source, error.problem, error.fields().get("position")) from error
 
 
 def _require_backup(source: Path) -> None:
@@ -163,7 +175,7 @@ def _require_backup(source: Path) -> None:
         raise SourceUnreadable(str(source), error.strerror or str(error)) from error
     # Immutable: a backup may lie where nothing can be written, and is not written by anybody.
     uri = f"{source.absolute().as_uri()}?mode=ro&immutable=1"
-    with said_plainly(source), contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+    with _blamed_on(source), said_plainly(source), contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
         require_ours(connection, str(source))
         if not is_backup(connection):
             raise NotAJournal(str(source), "it is a journal that is in use, and not a backup of one")

@@ -25,6 +25,7 @@ from typing import ClassVar
 import msgspec
 
 from journal.errors import JournalError
+from journal.owned import keep_private, made_private
 from journal.store import Store
 
 CHECKPOINT_NAME = "checkpoint"
@@ -92,6 +93,7 @@ def write_checkpoint(path: Path, store: Store, checkpoint: Checkpoint, rules: st
     content = msgspec.json.encode(head) + b"\n" + body
     new = path.with_name(path.name + ".new")
     try:
+        made_private(new)
         with new.open("wb") as file:
             file.write(content)
             file.flush()
@@ -111,6 +113,7 @@ def read_checkpoint(path: Path, store: Store, rules: str) -> Checkpoint | None:
         CheckpointUnusable: there is one that is damaged, or of another journal, life, version or future.
     """
     try:
+        keep_private(path)
         with path.open("rb") as file:
             line = file.readline(HEAD_MAX_BYTES)
             body = file.read()

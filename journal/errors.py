@@ -243,8 +243,8 @@ class StorageFull(JournalError):
 
     def __init__(self, path: str, free_bytes: int) -> None:
         super().__init__(
-            f"{path} cannot be opened: the disk is full ({free_bytes} bytes free)",
-            "free some space and start again; nothing acknowledged is lost",
+            f"{path} cannot be written: the disk is full ({free_bytes} bytes free)",
+            "free some space, then do it again; nothing acknowledged is lost",
             path=path,
             free_bytes=free_bytes,
         )
@@ -256,6 +256,7 @@ class NotAJournal(JournalError):
     code = "not_a_journal"
 
     def __init__(self, path: str, problem: str) -> None:
+        self.problem = problem
         super().__init__(f"{path} is not a journal: {problem}", "move it away, or give another --data-dir", path=path)
 
 
@@ -265,6 +266,7 @@ class JournalDamaged(JournalError):
     code = "journal_damaged"
 
     def __init__(self, path: str, problem: str, position: int | None = None) -> None:
+        self.problem = problem
         super().__init__(f"{path} is damaged: {problem}", BACKUP, path=path, position=position)
 
 

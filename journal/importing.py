@@ -206,7 +206,8 @@ class _Lines:
         if text and not text.endswith(b"\n"):
             if self.number == 1:
                 raise NotAnExport(self._name, f"its first line is {text[:40]!r}")
-            raise ExportDamaged(self._name, self.number, "it is cut off in this line")
+            message = "it is cut off in this line"
+            raise _Wrong(message)
         if not text:
             self.number -= 1
         return text

@@ -2,6 +2,9 @@
 
 The kernel gives the lock back when its holder ends, however it ends, so nothing is ever taken over by guess. The
 holder's pid is written into the file for the message to the second one; it decides nothing.
+
+Whoever took the lock for something that was then refused takes away what the lock itself had made, while it is held; so
+a lock counts only if its file is still the one under the name, and is taken again if it is not.
 """
 
 import contextlib
@@ -28,24 +31,63 @@ class DirLock:
     """
 
     def __init__(self, data_dir: Path) -> None:
-        path = data_dir / LOCK_NAME
+        self._path = data_dir / LOCK_NAME
+        self._made: list[Path] = []
+        self._file = -1
         try:
-            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make(data_dir)
             _refuse_remote(data_dir)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            while not self._is_in_place():
+                self.release()
+                self._file = self._opened()
+                self._take(data_dir)
         except OSError as error:
-            raise unusable(data_dir, error) from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            pid = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._file)
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise DataDirBusy(str(data_dir), pid) from None
+            self.release()
             raise unusable(data_dir, error) from error
         with contextlib.suppress(OSError):  # the pid only serves a message; a full disk must not stop a reader
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def _make(self, data_dir: Path) -> None:
+        """Make the directory, with those above it that are missing."""
+        missing = [one for one in (data_dir, *data_dir.parents) if not one.exists()]
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._made = missing
+
+    def _opened(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            opened = os.open(self._path, flags | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return os.open(self._path, flags, 0o600)
+        self._made = [self._path, *self._made]
+        return opened
+
+    def _take(self, data_dir: Path) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            pid = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
+            self.release()
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise DataDirBusy(str(data_dir), pid) from None
+            raise
+
+    def _is_in_place(self) -> bool:
+        """Whether the file that is locked is the one under the name: its holder before may have taken it away."""
+        if self._file < 0:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._file), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def undo(self) -> None:
+        """Take away the file and the directories that this lock made, as far as nothing else is in them."""
+        for one in self._made:
+            with contextlib.suppress(OSError):
+                one.unlink() if one == self._path else one.rmdir()
+        self._made = []
 
     def release(self) -> None:
         """Give the directory back; a second call does nothing."""

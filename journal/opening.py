@@ -29,9 +29,11 @@ from journal.datastore import READER_PROFILE, assert_durable, connect
 from journal.errors import DataDirUnusable, JournalDamaged, JournalError, NotAJournal, SchemaTooNew, StorageFull
 from journal.lock import DirLock, free_bytes, unusable
 from journal.mapper import DEFAULT_CODEC, Codec
+from journal.owned import keep_private, made_private
 from journal.reached import JOURNAL_NAME as JOURNAL_NAME
 from journal.reached import cut_off
 from journal.schema import SCHEMA_VERSION, UPGRADES, Steps, create, require_ours, upgrade
+from journal.targets import logs_of
 from journal.topics import FOLDS, Fold
 
 QUICK_CHECK_MAX_BYTES = 256 * 1024 * 1024
@@ -85,6 +87,7 @@ def open_sqlite(data_dir: Path, codec: Codec, mint: Callable[[], str], *, steps:
             if not _exists(path):
                 _require_fresh(path)
                 _make(path, mint)
+            keep_private(path, *logs_of(path))
             _check_size(path)
             _check_inside(path, steps, mint)
             application = SQLiteJournal(path, codec, lock.release)
@@ -202,6 +205,7 @@ def _make(path: Path, mint: Callable[[], str]) -> None:
     new = path.with_name(path.name + ".new")
     for leftover in (new, new.with_name(new.name + "-wal"), new.with_name(new.name + "-shm")):
         leftover.unlink(missing_ok=True)
+    made_private(new)
     with contextlib.closing(connect(str(new))) as connection:
         create(connection, mint(), mint())
     _sync(new)

@@ -1,7 +1,8 @@
 """Putting a journal into a data directory that has none: whole, under the directory's lock, or not at all.
 
 An import and a restore fill ``journal.sqlite3.new`` and move it into place. A journal with facts is never replaced; an
-empty one, as a first start leaves it, is. A directory in which a service runs is refused.
+empty one, as a first start leaves it, is. A directory in which a service runs is refused. What is refused leaves
+nothing behind, not even the directory, if it was made for this.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ from pathlib import Path
 from journal.errors import JournalDamaged
 from journal.lock import DirLock
 from journal.opening import JOURNAL_NAME, open_readonly, said_plainly
+from journal.owned import made_private
 from journal.reached import REACHED_NAME
 from journal.targets import logs_of, remove_with_log, sync
 from journal.tool_errors import JournalNotEmpty
@@ -32,6 +34,7 @@ def into_place(data_dir: Path) -> Iterator[Path]:
         with said_plainly(path):
             require_empty(path)
             remove_with_log(new)
+            made_private(new)
             try:
                 yield new
                 sync(new)
@@ -42,6 +45,9 @@ def into_place(data_dir: Path) -> Iterator[Path]:
                 sync(data_dir)
             finally:
                 remove_with_log(new)
+    except BaseException:
+        lock.undo()
+        raise
     finally:
         lock.release()
 

@@ -1,7 +1,8 @@
-"""What a journal holds, in numbers: facts and bytes, by name and by kind of stream; runs; boots; files.
+"""What a journal holds, in numbers: facts and bytes, by name and by kind of stream; runs; files.
 
 It is read in portions while a service may be recording, and tells of the facts up to the end at its beginning. A run is
-open until the one fact that settles it; a boot is known by its id in the facts of connections and re-seedings.
+open until the one fact that settles it. Bytes are those of the pages in use, whether they are in the file or still in
+its log: how long the log is says when it was last taken in, and nothing of what the journal holds.
 """
 
 from collections import Counter
@@ -24,6 +25,11 @@ REPORT_EVERY = 1_000
 ROW_OVERHEAD = 5
 """Bytes of a row beside its values: its header and varints, about."""
 
+_IN_USE = (
+    "SELECT (p.page_count - f.freelist_count) * s.page_size "
+    "FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s"
+)
+
 Report = Callable[[int, int], None]
 
 
@@ -35,7 +41,7 @@ class Part(msgspec.Struct):
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What a journal holds. ``bytes`` is the size of the journal's file and its log; ``files`` has every file."""
+    """What a journal holds. ``bytes`` are those of its pages in use; ``files`` has every file as it is on the disk."""
 
     journal_id: str
     epoch: str
@@ -48,7 +54,6 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     streams: int
     open_runs: int
     settled_runs: int
-    boots: int
     archived_facts: int
     remembered_answers: int
     topics: dict[str, Part]
@@ -63,7 +68,6 @@ class _Count:
         self.topics: dict[str, Part] = {}
         self.kinds: dict[str, Part] = {}
         self.seen: Counter[str] = Counter()
-        self.boots: set[str] = set()
         self.first_at: datetime | None = None
         self.last_at: datetime | None = None
 
@@ -75,9 +79,6 @@ class _Count:
         self.seen["streams"] += recorded.version == 1
         self.first_at = self.first_at or recorded.meta.recorded_at
         self.last_at = recorded.meta.recorded_at
-        boot = getattr(recorded.fact, "boot_id", None)
-        if boot is not None:
-            self.boots.add(boot)
         self.seen["submitted"] += isinstance(recorded.fact, RunSubmitted)
         self.seen["settled"] += _settles(recorded.fact)
 
@@ -102,7 +103,7 @@ def statistics(store: SQLiteStore, data_dir: Path, report: Report) -> Statistics
             report(row[0], last)
     report(last, last)
     files = _files(data_dir)
-    size = sum(bytes_ for name, bytes_ in files.items() if name in (JOURNAL_NAME, f"{JOURNAL_NAME}-wal"))
+    size = read(_IN_USE)[0][0]
     return Statistics(
         journal_id=store.journal_id,
         epoch=store.epoch,
@@ -115,7 +116,6 @@ def statistics(store: SQLiteStore, data_dir: Path, report: Report) -> Statistics
         streams=count.seen["streams"],
         open_runs=count.seen["submitted"] - count.seen["settled"],
         settled_runs=count.seen["settled"],
-        boots=len(count.boots),
         archived_facts=_archived(store),
         remembered_answers=read("SELECT count(*) FROM commands")[0][0],
         topics=dict(sorted(count.topics.items())),

@@ -312,5 +312,16 @@ class SQLiteStore(FactTables, RegisterTables, SQLiteApplicationRecorder):
     # Checking
 
     def verify(self, report: Reported = unreported) -> Verdict:
-        """What reading and checking everything found: chain, payloads, contiguity, tail, epoch, output, answers."""
+        """What reading and checking everything found: chain, payloads, indexes, contiguity, epoch, output, answers."""
         return Verification(self, report).verdict()
+
+    def check_pages(self, report: Reported = unreported) -> str | None:
+        """What SQLite finds wrong in the pages of a table and its indexes, one table after another; None if nothing."""
+        tables = [row[0] for row in self.datastore.read("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for done, table in enumerate(tables):
+            report(done, len(tables))
+            found = str(self.datastore.check(table))
+            if found != "ok":
+                return f"{table}: {' '.join(found.split())}"
+        report(len(tables), len(tables))
+        return None

@@ -108,6 +108,33 @@ class ExportDamaged(JournalError):
         self.line = line
 
 
+class BackupDamaged(JournalError):
+    """The backup is not what was written; nothing of it was kept."""
+
+    code = "backup_damaged"
+
+    def __init__(self, path: Path, problem: str, position: int | None) -> None:
+        super().__init__(
+            f"the backup {path} is damaged: {problem}",
+            "nothing was restored; use another backup",
+            path=str(path),
+            position=position,
+        )
+
+
+class NotABackup(JournalError):
+    """The file was not written by ``jackline journal backup``."""
+
+    code = "not_a_backup"
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path} is not a backup of a journal: {problem}",
+            "give a file that `jackline journal backup` wrote",
+            path=str(path),
+        )
+
+
 class JournalNotEmpty(JournalError):
     """A journal with facts is where one was to be put."""
 

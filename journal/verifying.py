@@ -1,10 +1,10 @@
 """Reading and checking a whole journal, also while another process writes it.
 
 First every fact up to the end at the beginning: that its hash follows, that it decodes, that it is filed where it
-belongs, and that the registers hold what it says its attempt produced. Then that the versions of each stream follow one
-another, that each attempt's output is what its mark says, that every remembered answer belongs to facts that carry its
-command id, and that the epoch is still the one in which the journal was opened. The first thing wrong is named, by
-position where it has one.
+belongs, and that the registers hold what it says its attempt produced. Then that the indexes lead to every row
+(``indexes``), that the versions of each stream follow one another, that each attempt's output is what its mark says,
+that every remembered answer belongs to facts that carry its command id, and that the epoch is still the one in which
+the journal was opened. The first thing wrong is named, by position where it has one.
 
 Everything is read in portions, so that memory is bounded and no read keeps the log of a running service from being
 reset; what is compared with each other is read in one statement or one short transaction.
@@ -16,12 +16,17 @@ from typing import Any, Protocol
 from domain.values import digest
 from journal.chain import Row, Tail, Verdict, genesis, verify_rows
 from journal.errors import EpochChanged, JournalError, RegistersAltered, UnreadableStorage
+from journal.indexes import INDEXES, astray
 from journal.mapper import Codec, Recorded
 from journal.reached import cut_off
 
 Reported = Callable[[int, int], None]
 """Told how many facts are checked, and how many there are."""
 
+Found = tuple[int | None, str]
+"""Something wrong: at which position, if it has one, and what, in words."""
+
+FACTS = "stored_events"
 OUTPUT, PARTIAL = "output", "partial"
 _UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError)
 """What is raised by stored values that are not of the kind that was stored."""
@@ -96,9 +101,10 @@ class Verification:
         if verdict.ok and position < reached:
             return Verdict(False, verdict.facts, position + 1, cut_off(position, reached))
         try:
-            gap = self._first_gap(last)
-            if gap is not None and (verdict.first_bad_position is None or gap < verdict.first_bad_position):
-                return Verdict(False, verdict.facts, gap, "its version does not follow the one before it in its stream")
+            found = self._astray() or self._gap(last)
+            first = verdict.first_bad_position
+            if found is not None and (verdict.ok or (found[0] is not None and first is not None and found[0] < first)):
+                return Verdict(False, verdict.facts, *found)
             if not verdict.ok:
                 return verdict
             return self._beside(verdict, epoch, position)
@@ -157,14 +163,22 @@ class Verification:
         except _UNREADABLE as error:
             raise RegistersAltered(PARTIAL, run_id, fence) from error
 
-    def _first_gap(self, last: int) -> int | None:
+    def _astray(self) -> Found | None:
+        """Where an index does not say what its table says; by position, if a fact is meant."""
+        for index in INDEXES:
+            found = astray(self._store.datastore.read, index)
+            if found is not None:
+                return found.row if index.table == FACTS else None, found.problem
+        return None
+
+    def _gap(self, last: int) -> Found | None:
         for after in range(0, last, GAP_PORTION):
             gap = self._store.datastore.read(_FIRST_GAP, (after, min(last, after + GAP_PORTION)))[0][0]
             if gap is not None:
-                return int(gap)
+                return int(gap), "its version does not follow the one before it in its stream"
         return None
 
-    def _wrong_answer(self, position: int) -> tuple[int, str] | None:
+    def _wrong_answer(self, position: int) -> Found | None:
         """The first remembered answer that belongs to no facts of its command, by position, in words."""
         after = ""
         while rows := self._store.datastore.read(_ANSWERS, (after, PAGE)):

@@ -107,8 +107,10 @@ class Follower:
             if seen is None or not usable:
                 seen = self._begin_anew(connection)
             aside = aside_of(connection, self.name)
+        missing = seen.position == 0 and journal.position >= REBUILD_FROM
+        self.rebuilding = outdated or missing
         self.readable = not outdated or projection.readable_since <= seen.version <= projection.version
-        self.rebuilding = outdated or (seen.position == 0 and journal.position >= REBUILD_FROM)
+        self.readable = self.readable and not missing  # no rows of a long journal are no answer, and not an empty one
         self.folding = Folding(projection, self._known, aside)
         self._note_aside()
         self.seen, self._sure = seen, True

@@ -1,20 +1,17 @@
 """Looking back: the place in the journal that somebody means, and one run as it stood there.
 
-A place is given as a position or as an instant, which means the last fact that was recorded at or before it
-(``projections.finding``). A place before the first fact, beyond the last, or an instant that has not come is refused:
-there is nothing there that could be shown.
+Which place is meant, and which is refused, is said in ``projections.finding``.
 
 A run is folded from its own facts up to the place, so the answer is what was live at it. What was never recorded (the
 marks of the evidence register, the partial that was last saved) is not known of the past: it is null, and the answer
 says so under ``as_of``.
 """
 
-import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from domain.refusal import InvalidCommand, Refusal, RunUnknown
+from domain.refusal import Refusal, RunUnknown
 from domain.run import run_stream
 from domain.standing import Standing, effects_stream, lease_stream
 from domain.values import Value
@@ -24,7 +21,7 @@ from journal.mapper import Recorded
 from journal.store import Store
 from journal.topics import FOLDS, prefix_of
 from projections.document import document
-from projections.finding import place_at
+from projections.finding import meant, place_at
 from projections.ground_document import brief
 from projections.live.grounds import REMEMBERED_MAX
 
@@ -32,27 +29,8 @@ NOT_RECORDED = ("evidence", "partial")
 """What a run shows that is no fact, and is therefore null in the past."""
 
 GROUNDS = workspace_stream("")
-AT_MAX_CHARS = 64
 PAGE = 1_000
 """Facts that are read at once."""
-
-_POSITION = re.compile(r"[0-9]{1,18}")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[-+ ]\d\d:\d\d)")
-_BLANK_FOR_PLUS = re.compile(r" (\d\d:\d\d)$")
-"""What a query makes of the plus of an offset."""
-
-
-class InstantBeyond(Refusal):
-    """The instant has not come yet."""
-
-    code = "instant_beyond"
-
-    def __init__(self, instant: datetime, now: datetime) -> None:
-        super().__init__(
-            f"nothing is known of {instant.isoformat()}: it is {now.isoformat()} now",
-            instant=instant.isoformat(),
-            now=now.isoformat(),
-        )
 
 
 class RunNotYet(Refusal):
@@ -77,23 +55,6 @@ class AsOf(Value, frozen=True, kw_only=True):
     not_recorded: tuple[str, ...] = NOT_RECORDED
 
 
-def meant(text: str) -> int | datetime:
-    """The position or the instant that is written here.
-
-    Raises:
-        InvalidCommand: it is neither.
-    """
-    if _POSITION.fullmatch(text) and int(text) > 0:
-        return int(text)
-    if _INSTANT.fullmatch(text):
-        try:
-            return datetime.fromisoformat(_BLANK_FOR_PLUS.sub(r"+\1", text).upper()).astimezone(UTC)
-        except (ValueError, OverflowError):
-            pass
-    limit = "a position (1 or more) or an RFC 3339 instant with its offset, like 2026-01-31T12:00:00Z"
-    raise InvalidCommand(field="at", value=text[:AT_MAX_CHARS], limit=limit)
-
-
 def as_of(store: Store, at: str, now: datetime) -> AsOf:
     """The place that is meant by ``at``.
 
@@ -101,11 +62,8 @@ def as_of(store: Store, at: str, now: datetime) -> AsOf:
         InvalidCommand: ``at`` is neither a position nor an instant.
         PositionBeyond, InstantBefore, InstantBeyond: nothing is known of it.
     """
-    wanted = meant(at)
-    if isinstance(wanted, datetime) and wanted > now:
-        raise InstantBeyond(wanted, now)
-    place = place_at(store, wanted)
-    return AsOf(position=place.position, recorded_at=place.recorded_at or now)
+    place = place_at(store, meant(at, now))
+    return AsOf(position=place.position, recorded_at=place.recorded_at)
 
 
 def facts_until(store: Store, run_id: str, position: int) -> Iterator[Recorded]:
@@ -165,7 +123,22 @@ def run_at(store: Store, run_id: str, place: AsOf) -> dict[str, Any]:
     standing = standing_of(run_id, told)
     shown = document(standing.known, standing.lease)
     grounds = standing.workspaces[-REMEMBERED_MAX:]
-    return {**shown, **beside(grounds), "position": told[-1].position, "as_of": place}
+    whole = {**shown, **beside(grounds), "turns": open_turns(standing)}
+    return {**whole, "position": told[-1].position, "as_of": place}
+
+
+def open_turns(standing: Standing) -> list[dict[str, Any]]:
+    """The turns of a run that are under way, as it is shown."""
+    return [
+        {
+            "turn": turn.turn,
+            "state": turn.state,
+            "workspace_id": turn.workspace_id,
+            "mark": turn.mark,
+            "admitted_at": turn.admitted_at,
+        }
+        for turn in standing.known.turns.open.values()
+    ]
 
 
 def beside(grounds: Sequence[Workspace]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def rebuild_at(
     """The file with the named read models as they were, and the position that they show; all when none is named.
 
     Raises:
-        ProjectionUnknown, PositionBeyond, InstantBefore: there is no such thing.
+        ProjectionUnknown, InvalidCommand, PositionBeyond, InstantBefore: there is no such thing.
         TargetExists: there is a file of that name, which is never replaced.
         TargetFull: the disk is full; no file was left.
         JournalError: the journal cannot be read, or the file not written.

@@ -20,12 +20,12 @@ from projections.stored.database import (
     Tracked,
     create_tables,
     has_tables,
-    plainly,
     scratch,
     table_names,
     tracked,
     tracked_beside,
 )
+from projections.stored.file import plainly
 from projections.stored.projection import Aside, Projection, aside_of
 
 

@@ -38,13 +38,14 @@ from projections.stored.database import (
     has_tables,
     index_statements,
     next_build,
-    plainly,
     swap_tables,
     track,
     track_beside,
     tracked_beside,
     untrack_beside,
 )
+from projections.stored.faults import ProjectionsUnusable
+from projections.stored.file import plainly
 from projections.stored.projection import Projection, aside_of, forget_aside
 
 NEAR = 500
@@ -287,17 +288,26 @@ def rebuild(data_dir: Path, names: Sequence[str] = (), progress: Progress | None
         ProjectionUnknown: there is no projection of a name.
         ProjectionsBusy: another rebuild is under way.
         StorageFull: the disk is full; the live models are as they were.
-        ProjectionsUnusable, NotAJournal, JournalDamaged, SchemaTooNew: a file cannot be used.
+        NotAJournal, JournalDamaged, SchemaTooNew, DataDirUnusable: a file cannot be used.
     """
     wanted = named(tuple(names))
     title = ", ".join(projection.name for projection in wanted)
     with opened(data_dir) as (source, database):
         database.prepare()
-        rebuilding = Rebuild(database, source, wanted, helped=True)
-        done = rebuilding.run(lambda at, total: None if progress is None else progress(title, at, total))
-        for failure in rebuilding.failures.values():
-            raise failure
-        return done
+
+        def rebuilt() -> dict[str, Tracked]:
+            rebuilding = Rebuild(database, source, wanted, helped=True)
+            done = rebuilding.run(lambda at, total: None if progress is None else progress(title, at, total))
+            for failure in rebuilding.failures.values():
+                raise failure
+            return done
+
+        try:
+            return rebuilt()
+        except ProjectionsUnusable:
+            if not database.spoiled:
+                raise
+            return rebuilt()  # into a file that is made anew, because in this one there is damage
 
 
 @contextlib.contextmanager

@@ -9,7 +9,9 @@ Each projection is on its own. One that fails is logged, counted, and tried agai
 ``PAUSE_MAX_S``, from the position that it has reached, while the others go on; its first error stays in ``health``
 until it is acknowledged. Facts at which only its fold fails are put aside (``projection``). Rows that are missing, or
 come from another version of the fold, are made again in a thread beside: rows of an older version are read until then,
-rows of another journal never. When somebody else rebuilt a model, the runner goes on from the rebuilt position.
+rows of another journal never, and where there are none of a long journal nothing is read. When somebody else rebuilt a
+model, the runner goes on from the rebuilt position. When the file itself is damaged, removed or replaced, also under
+the running service, it is made anew, and said in health.
 
 ``stop`` it before the journal is closed.
 """
@@ -99,14 +101,23 @@ class Runner:
         """Make the read models readable as they are, and begin to follow.
 
         Raises:
-            ProjectionsUnusable: the file in the data directory is something else.
+            DataDirUnusable, StorageFull: the file in the data directory cannot be made or written.
         """
         self.database.prepare()
-        for follower in self._followers:
-            follower.begin()
+        self.database.on_spoiled = self._hurried
+        try:
+            self._begin()
+        except sqlite3.DatabaseError:
+            if not self.database.spoiled:
+                raise
+            self._begin()  # in a file that is made anew
         self._follow_readability()
         self._journal.listeners.append(self._told)
         self._thread.start()
+
+    def _begin(self) -> None:
+        for follower in self._followers:
+            follower.begin()
 
     async def caught_up(self, timeout_s: float, position: int | None = None) -> None:
         """Return once every read model has reached a position, and none is of an older version.
@@ -129,9 +140,8 @@ class Runner:
         self._hurried()
         if self._told in self._journal.listeners:
             self._journal.listeners.remove(self._told)
-        for thread in (self._thread, self._rebuilder):
-            if thread is not None and thread.is_alive():
-                await asyncio.to_thread(thread.join, JOIN_S)
+        await _ended(self._thread)
+        await _ended(self._rebuilder)  # looked at only now: the other may have begun it in its last turn
         for follower in self._followers:
             follower.close()
         self._pool.shutdown(wait=True)
@@ -150,7 +160,8 @@ class Runner:
     @property
     def first_error(self) -> str | None:
         """The first error of a projection that nobody has acknowledged, or the first fact that was put aside."""
-        return next((one.first_error for one in self._followers if one.first_error is not None), None)
+        errors = (one.first_error for one in self._followers if one.first_error is not None)
+        return self.database.replaced or next(errors, None)
 
     def look(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """What ``read`` finds in a snapshot of the file, in the calling thread."""
@@ -172,6 +183,7 @@ class Runner:
 
     def acknowledge(self) -> None:
         """Forget the first errors; the counts stay."""
+        self.database.replaced = None
         for follower in self._followers:
             follower.first_error = None
 
@@ -192,6 +204,9 @@ class Runner:
         while not self._stop.is_set():
             self._wake.clear()
             self._hurry.clear()
+            if self.database.spoiled:
+                for follower in self._followers:
+                    follower.look_again()
             positions = self._positions()
             self._follow_readability()
             self._rebuild_beside()
@@ -283,3 +298,8 @@ class Runner:
     def _report(self, done: int, total: int) -> None:
         if self._stop.is_set():
             raise _Stopping
+
+
+async def _ended(thread: threading.Thread | None) -> None:
+    if thread is not None and thread.is_alive():
+        await asyncio.to_thread(thread.join, JOIN_S)

@@ -163,7 +163,7 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
     return {
         "state": standing.state,
         "because": [fact_document(recorded) for recorded in because],
-        "evidence": _evidence(standing, because, case),
+        "evidence": _evidence(standing, history, because, case),
         "fence": standing.lease.fence,
         "clocks": _clocks(standing, history, case),
         "next": outlook(standing, case.now, case.blocked, case.broke_at)
@@ -300,8 +300,8 @@ def _of_settled(phase: Settled, history: History) -> list[Recorded]:
     return [*history.all(AttemptStarted, *_ENDS), *closed, *history.last(PartialSalvaged), *settled]
 
 
-def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> dict[str, Any]:
-    """The marks: of the live lease where there is one, else those that the facts carry; what each fact carried."""
+def _evidence(standing: Standing, history: History, because: Sequence[Recorded], case: Case) -> dict[str, Any]:
+    """The marks: of the live lease, else those by which the last one ran out; what each fact carried beside them."""
     carried = [entry for recorded in because if (entry := _carried(recorded)) is not None]
     evidence: dict[str, Any] = {
         "last_renewed_at": None,
@@ -324,8 +324,9 @@ def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> di
                 "detached": mark.detached or case.broke_at is not None,
             }
         return evidence
+    latest = [getattr(granted.fact, "fence", None) for granted in history.last(*_GRANTS)]
     for recorded in because:
-        if isinstance(recorded.fact, LeaseExpired):
+        if isinstance(recorded.fact, LeaseExpired) and recorded.fact.fence in latest:
             evidence |= _expiry(recorded.fact)
     return evidence
 

@@ -9,7 +9,7 @@ from api import requests_workspaces as asked
 from api import wire_workspaces as wire
 from api.calls import Answer, Call, Endpoint
 from api.stored import model_of
-from api.views import reached
+from api.views import reached, visible
 from commands import looking, observing, workspaces
 from domain.placing import Attach
 from domain.values import NULL, to_json
@@ -43,8 +43,12 @@ async def list_workspaces(call: Call, query: Annotated[asked.ListWorkspaces, Que
         all=query.all,
     )
     if wanted.everything:
-        return await _everything(call, wanted, query.min_position)
-    return looking.list_workspaces(call.desk, call.caller, wanted)
+        found = await _everything(call, wanted, query.min_position)
+    else:
+        found = looking.list_workspaces(call.desk, call.caller, wanted)
+    if wanted.run_id is not None and not found["items"]:
+        visible(call, wanted.run_id)  # nothing of a run that is not there is not the same as nothing
+    return found
 
 
 async def _everything(call: Call, wanted: looking.Wanted, min_position: int | None) -> dict[str, Any]:

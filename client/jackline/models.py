@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from jackline.reasons import AsOf, OpenTurn, QueuePlace, RefusedWrite, RunClock, WaitedFor
+from jackline.reasons import AsOf, OpenTurn, QueuePlace, RefusedWrite, RunClock, ShownTurn, WaitedFor
 from jackline.workspaces.models import Workspace
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
@@ -202,6 +202,7 @@ class Run:
     error: Any = None
     retry_of: str | None = None
     workspaces: list[Workspace] = field(default_factory=list)
+    turns: list[ShownTurn] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     submitted_at: datetime | None = None
     settled_at: datetime | None = None

@@ -40,6 +40,17 @@ class OpenTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """A turn under way, as its run shows it."""
+
+    turn: int
+    state: str
+    workspace_id: str | None = None
+    mark: int | None = None
+    admitted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WaitedFor:
     """One thing that keeps a queued run from being granted, and what would change it."""
 

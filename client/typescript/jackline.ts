@@ -1433,6 +1433,7 @@ export interface Run {
   settled_at: string | null;
   position: number;
   payload: Json;
+  turns: ShownTurn[];
   as_of?: AsOf | null;
 }
 
@@ -1822,6 +1823,15 @@ export interface SeenOf {
   workspace_id: string;
 }
 
+/** A turn that is under way; `why` has since when it is in its state. */
+export interface ShownTurn {
+  turn: number;
+  state: "admitted" | "waiting" | "busy" | "answer_unread";
+  workspace_id: string | null;
+  mark: number | null;
+  admitted_at: string;
+}
+
 /** The holder has held the lease for its slice; one last ttl remains to save in. */
 export interface SliceEnded {
   fence: number;
@@ -2020,6 +2030,10 @@ export interface Used {
   reservations_lapsed: number;
   effects: number;
   effects_ambiguous: number;
+  /** placed for runs of this queue */
+  workspaces: number;
+  /** ends of a body that was attached to, whatever followed for its run */
+  workspaces_lost: number;
 }
 
 /** The leader judged. */

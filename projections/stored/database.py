@@ -20,20 +20,28 @@ import itertools
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from journal.errors import DataDirUnusable, JournalError, StorageFull
-from journal.lock import free_bytes, unusable
+from journal.lock import unusable
 from projections.stored.faults import ProjectionsBusy, ProjectionsUnusable
+from projections.stored.file import (
+    APPLICATION_ID,
+    ASIDE,
+    FILE_NAME,
+    TRACKING,
+    WRITER,
+    connect,
+    discard,
+    is_damage,
+    make_ready,
+    plainly,
+    require_file,
+)
 
-FILE_NAME = "projections.sqlite3"
 LOCK_NAME = "projections.lock"
 REBUILD_LOCK_NAME = "projections.rebuild.lock"
-
-APPLICATION_ID = 0x4A4B4C50
-"""Marks the file as ours in SQLite's header ("JKLP")."""
 
 LOCK_TRIES = 1_000
 LOCK_PAUSE_S = 0.005
@@ -48,28 +56,11 @@ NEXT, OLD = "__next", "__old"
 _HALVES = (NEXT, NEXT + "_half")
 """Suffixes under which is tracked how far a rebuild has come with each half of all streams."""
 
-_WRITER = (
-    "PRAGMA busy_timeout=5000",
-    "PRAGMA synchronous=NORMAL",
-    "PRAGMA cache_size=-32000",
-    "PRAGMA wal_autocheckpoint=4000",
-    "PRAGMA journal_size_limit=67108864",
-)
 _READER = (
     "PRAGMA busy_timeout=5000",
     "PRAGMA query_only=ON",
     "PRAGMA cache_size=-8000",
     "PRAGMA wal_autocheckpoint=0",
-)
-_TRACKING = (
-    "CREATE TABLE IF NOT EXISTS tracking (projection TEXT PRIMARY KEY, position INTEGER NOT NULL, "
-    "version INTEGER NOT NULL, epoch TEXT NOT NULL, build INTEGER NOT NULL) WITHOUT ROWID"
-)
-
-
-_ASIDE = (
-    "CREATE TABLE IF NOT EXISTS aside (projection TEXT, subject TEXT, position INTEGER NOT NULL, stream TEXT NOT NULL, "
-    "topic TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (projection, subject)) WITHOUT ROWID"
 )
 
 
@@ -103,85 +94,114 @@ class Database:
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / FILE_NAME
+        self.replaced: str | None = None
+        """What became of a file that was of no use, in one line, until somebody has seen it."""
+        self.on_spoiled: Callable[[], None] = lambda: None
+        """Called when the file is found to be damaged, removed or replaced; from any thread."""
         self._lock_path = data_dir / LOCK_NAME
         self._rebuild_lock_path = data_dir / REBUILD_LOCK_NAME
         self._writer: sqlite3.Connection | None = None
         self._writing = threading.Lock()
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
+        self._damage: str | None = None
+        self._identity: tuple[int, int] | None = None
 
     def prepare(self) -> None:
-        """Make the file if there is none, and check that it is ours. A file of ours that is damaged is made anew.
+        """Make the file if there is none that is of use; what became of one that was not is in ``replaced``.
 
         Raises:
-            ProjectionsUnusable: the file is something else.
             DataDirUnusable, StorageFull: it cannot be made or written.
         """
         try:
             with self._turn():
-                self._create_or_replace()
+                self._settle(make_ready(self.path))
         except OSError as error:
             raise unusable(self.path, error) from error
         except sqlite3.Error as error:
             raise plainly(self.path, error) from error
 
-    def _create_or_replace(self) -> None:
-        try:
-            self._create()
-        except sqlite3.DatabaseError as error:
-            if not (_is_damage(error) and _is_ours(self.path)):
-                raise
-            self._discard()
-            self._create()
+    @property
+    def spoiled(self) -> bool:
+        """Whether the file was found damaged, removed or replaced; the next who writes has one that is not."""
+        return self._damage is not None or self._identity not in (None, _identity(self.path))
 
-    def _create(self) -> None:
-        with contextlib.closing(_connect(self.path, _WRITER)) as connection:
-            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            found = connection.execute("PRAGMA application_id").fetchone()[0]
-            if found != APPLICATION_ID and (tables or found):
-                raise ProjectionsUnusable(str(self.path), "it is a database of another program")
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(_TRACKING)
-            connection.execute(_ASIDE)
+    def _settle(self, said: str | None) -> None:
+        self.replaced = said or self.replaced
+        self._damage, self._identity = None, _identity(self.path)
 
-    def _discard(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+    def _renew(self) -> None:
+        """Have a file that is of use in its place, before it is written."""
+        if not self.spoiled:
+            return
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        problem = self._damage if self._identity == _identity(self.path) else None
+        self._settle(make_ready(self.path) if problem is None else discard(self.path, problem))
+
+    def _noticed(self, error: BaseException) -> None:
+        if is_damage(error):
+            self._damage = str(error)
+            self.on_spoiled()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """The writing connection in a transaction that commits at the end, while nobody else writes.
 
+        A file that was found damaged, removed or replaced is made anew before, and empty.
+
         Raises:
             ProjectionsBusy: another process did not finish its turn in time.
         """
         with self._writing, self._turn():
-            if self._writer is None:
-                self._writer = _connect(self.path, _WRITER)
-            connection = self._writer
-            connection.execute("BEGIN IMMEDIATE")
+            self._renew()
+            connection = self._writer = self._writer or connect(self.path, WRITER)
+            self._identity = self._identity or _identity(self.path)
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
+                self._noticed(error)
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """This thread's own reader, in one snapshot."""
-        reader = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = _connect(self.path, _READER)
-            self._readers.append(reader)
-        reader.execute("BEGIN")
+        """This thread's own reader, in one snapshot.
+
+        Raises:
+            ProjectionsUnusable: what is there is no file.
+        """
+        if self.spoiled:
+            self.on_spoiled()
         try:
-            yield reader
-        finally:
-            if reader.in_transaction:
-                reader.execute("COMMIT")
+            reader = self._reader()
+            try:
+                reader.execute("BEGIN")
+                yield reader
+            finally:
+                if reader.in_transaction:
+                    reader.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._noticed(error)
+            raise
+
+    def _reader(self) -> sqlite3.Connection:
+        """The reader of this thread, of the file that is in place now."""
+        found = _identity(self.path)
+        reader: sqlite3.Connection | None = getattr(self._local, "reader", None)
+        if reader is not None and found == self._local.identity:
+            return reader
+        require_file(self.path)
+        if found is None:
+            raise ProjectionsUnusable(str(self.path), "it is not there")
+        reader = self._local.reader = connect(self.path, _READER)
+        self._local.identity = found
+        self._readers.append(reader)
+        return reader
 
     @contextlib.contextmanager
     def rebuilding(self) -> Iterator[int]:
@@ -339,7 +359,7 @@ def scratch() -> sqlite3.Connection:
     connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     for pragma in ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-64000"):
         connection.execute(pragma)
-    connection.execute(_ASIDE)
+    connection.execute(ASIDE)
     return connection
 
 
@@ -349,7 +369,7 @@ def new_file(path: Path) -> sqlite3.Connection:
     try:
         for statement in ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-64000"):
             connection.execute(statement)
-        for statement in (f"PRAGMA application_id={APPLICATION_ID}", _TRACKING, _ASIDE):
+        for statement in (f"PRAGMA application_id={APPLICATION_ID}", TRACKING, ASIDE):
             connection.execute(statement)
     except BaseException:
         connection.close()
@@ -357,34 +377,13 @@ def new_file(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _connect(path: Path, profile: Sequence[str]) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is there; None for none."""
     try:
-        for pragma in profile:
-            connection.execute(pragma)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def plainly(path: Path, error: sqlite3.Error) -> JournalError:
-    """One line with the remedy for what SQLite said."""
-    if _is_damage(error):
-        return ProjectionsUnusable(str(path), str(error))
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
-        return StorageFull(str(path), free_bytes(path))
-    return DataDirUnusable(str(path), str(error))
-
-
-def _is_ours(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(100)
-    return head[:16] == b"SQLite format 3\x00" and head[68:72] == APPLICATION_ID.to_bytes(4, "big")
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextlib.contextmanager

@@ -31,9 +31,10 @@ class ProjectionsUnusable(JournalError):
     code = "projections_unusable"
 
     def __init__(self, path: str, problem: str) -> None:
+        self.problem = problem
         super().__init__(
             f"{path} cannot be used: {problem}",
-            "move it away; it holds nothing that the journal does not, and is made again at the next start",
+            "`jackline projections rebuild`, or a start of the service, makes it again from the journal",
             path=path,
         )
 

@@ -7,17 +7,16 @@ connected or have open runs; here the others keep their rows.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from domain.presence import NEVER_SEEN, Presence, PresenceFact, evolve
-from domain.refusal import InvalidCommand
 from domain.run_facts import RunClosed, RunReassigned, RunSettled, RunSubmitted, VerdictRendered
 from domain.values import Fact, Value
 from journal.mapper import Recorded
-from projections.stored.cursors import LIMIT_DEFAULT, check_limit, read_cursor, write_cursor
+from projections.stored import by_id
+from projections.stored.by_id import ById
+from projections.stored.cursors import LIMIT_DEFAULT
 from projections.stored.database import Listed, Table
 from projections.stored.endings import settles_as
 from projections.stored.instants import instant_of, microseconds
@@ -139,32 +138,8 @@ def page(connection: sqlite3.Connection, tenant: str, asked: Asked, position: in
     Raises:
         InvalidCommand: a bound is broken, or the cursor is not one of this very list.
     """
-    check_limit(asked.limit)
-    unknown = next((state for state in asked.state if state not in STATES), None)
-    if unknown is not None:
-        raise InvalidCommand(field="state", value=unknown[:64], limit=f"one of {', '.join(STATES)}")
-    scope = ("leaders", tenant, epoch, msgspec.structs.replace(asked, limit=LIMIT_DEFAULT, cursor=None))
-    conditions = list(_conditions(tenant, asked))
-    if asked.cursor is not None:
-        conditions.append(("leader_id > ?", read_cursor(scope, asked.cursor, tuple[str])))
-    where = " AND ".join(condition for condition, _ in conditions)
-    statement = f"SELECT {', '.join(_FIELDS)}, {_STATE} FROM leaders WHERE {where} ORDER BY leader_id LIMIT ?"
-    values = [value for _, given in conditions for value in given]
-    rows = connection.execute(statement, (*values, asked.limit + 1)).fetchall()
-    more, rows = len(rows) > asked.limit, rows[: asked.limit]
-    return {
-        "items": [_shown(dict(zip((*_FIELDS, "state"), row, strict=True))) for row in rows],
-        "next_cursor": write_cursor(scope, (rows[-1][1],)) if more else None,
-        "position": position,
-    }
-
-
-def _conditions(tenant: str, asked: Asked) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    yield "tenant = ?", (tenant,)
-    if asked.state:
-        yield f"{_STATE} IN (SELECT value FROM json_each(?))", (msgspec.json.encode(asked.state).decode(),)
-    if asked.open_only:
-        yield "(open_runs > 0 OR coalesce(connections, 0) > 0)", ()
+    among = [("(open_runs > 0 OR coalesce(connections, 0) > 0)", ())] if asked.open_only else []
+    return by_id.page(connection, _BY_ID, asked, among, (tenant, position, epoch))
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -177,3 +152,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         "changed_at": instant_of(row["changed_at"]),
         "counts": {name: row[name] for name in COUNTED[1:]},
     }
+
+
+_BY_ID = ById("leaders", "leader_id", STATES, {**{name: name for name in _FIELDS}, "state": _STATE}, _shown)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from projections.reached import Reached
 from projections.stored.database import Database, tracked
-from projections.stored.faults import ReadModelBehind
+from projections.stored.faults import ProjectionsUnusable, ReadModelBehind
 
 READERS = 2
 """Threads that read: as many slow reads as may be under way at a time."""
@@ -71,14 +71,20 @@ class Model:
         """A connection in one snapshot, the position that it shows, and the epoch of the journal.
 
         Raises:
-            ReadModelBehind: the rows are still being made again for this version.
+            ReadModelBehind: the rows are still being made again, for this version or because the file was spoiled.
         """
         if not self.readable:
             raise ReadModelBehind(wanted=max(1, self.position), reached=0)
-        with self._database.reading() as connection:
-            at = tracked(connection, self.name)
-            position, epoch = (0, "") if at is None else (at.position, at.epoch)
-            yield connection, position, epoch
+        try:
+            with self._database.reading() as connection:
+                at = tracked(connection, self.name)
+                if at is None:
+                    raise ReadModelBehind(wanted=max(1, self.position), reached=0)
+                yield connection, at.position, at.epoch
+        except (sqlite3.Error, ProjectionsUnusable) as error:
+            if not self._database.spoiled:
+                raise
+            raise ReadModelBehind(wanted=max(1, self.position), reached=0) from error
 
 
 def readers() -> ThreadPoolExecutor:

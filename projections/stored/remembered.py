@@ -7,10 +7,17 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from domain.values import Fact
+from domain.workspace_facts import WorkspacePlaced
 from journal.mapper import Recorded
 from projections.stored.known import Known
 
 S = TypeVar("S")
+
+
+def placed_for(run_id: str, fact: Fact) -> str:
+    """The run of a workspace, after one more fact of it: what a rebuild decodes has no other name of it."""
+    return fact.run_id if isinstance(fact, WorkspacePlaced) else run_id
 
 
 class Remembered(Generic[S]):

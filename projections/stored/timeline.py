@@ -64,7 +64,7 @@ from projections.stored.database import Listed, Table, insert
 from projections.stored.instants import instant_of, microseconds
 from projections.stored.known import Known
 from projections.stored.projection import Handler, Projection, Write
-from projections.stored.remembered import Remembered
+from projections.stored.remembered import Remembered, placed_for
 
 NAME = "timeline"
 VERSION = 2
@@ -150,17 +150,12 @@ SAYS: dict[type[Fact], Callable[[Any], Said]] = {
 _OF_WORKSPACES = frozenset(WorkspaceFact.__args__)
 
 
-def _placed_for(run_id: str, fact: WorkspaceFact) -> str:
-    """The run of a workspace, after one more fact."""
-    return fact.run_id if isinstance(fact, WorkspacePlaced) else run_id
-
-
 class TimelineFold:
     """Makes a row of each fact."""
 
     def __init__(self, known: Known) -> None:
         self._rows: list[tuple[Any, ...]] = []
-        self._runs = Remembered(known, "", _placed_for)
+        self._runs = Remembered(known, "", placed_for)
         self.handlers: Mapping[type[Fact], Handler] = {
             kind: self._ground_teller(says) if kind in _OF_WORKSPACES else self._teller(says)
             for kind, says in SAYS.items()

@@ -6,7 +6,7 @@ are those between the two instants that its facts carry; a late close adds none,
 
 Counts are integers and durations whole microseconds, so a sum does not depend on the order of its parts. A command that
 was refused leaves no fact and is not counted here; ``/healthz`` counts refused writes. What facts do say of wasted work
-is here: attempts lost, closes that came late, reservations that lapsed, effects left ambiguous.
+is here: attempts lost, closes that came late, reservations that lapsed, effects left ambiguous, workspaces lost.
 """
 
 import sqlite3
@@ -21,6 +21,7 @@ from domain.lease import ReservationLapsed
 from domain.refusal import InvalidCommand
 from domain.run_facts import AttemptEnded, AttemptStarted, RunClosed, RunSettled, RunSubmitted, VerdictRendered
 from domain.values import Fact, Value
+from domain.workspace_facts import WorkspaceLost, WorkspacePlaced
 from journal.mapper import Recorded
 from projections.stored.cursors import LIMIT_DEFAULT, check_limit, read_cursor, write_cursor
 from projections.stored.database import Listed, Table
@@ -28,13 +29,14 @@ from projections.stored.endings import end_of, settles_as
 from projections.stored.instants import microseconds
 from projections.stored.known import Known
 from projections.stored.projection import Handler, Projection, Sums, Write
+from projections.stored.remembered import Remembered, placed_for
 
 NAME = "usage"
-VERSION = 1
+VERSION = 2
 COUNTED = (
     "submitted", "attempts", "busy_us", "closed_succeeded", "closed_failed", "given_back", "lost", "revoked",
     "late_closes", "settled_succeeded", "settled_failed", "settled_cancelled", "settled_aborted", "settled_lost",
-    "reservations_lapsed", "effects", "effects_ambiguous",
+    "reservations_lapsed", "effects", "effects_ambiguous", "workspaces", "workspaces_lost",
 )  # fmt: skip
 """What is counted; ``busy_us`` is the time of attempts in microseconds."""
 
@@ -69,6 +71,7 @@ class UsageFold:
         self._sums = Sums("usage", ("tenant", "day", "queue"), COUNTED)
         self._rows, self._place = self._sums.rows, self._sums.place
         self._cards = known.cards
+        self._runs = Remembered(known, "", placed_for)
         self._days: tuple[date, str] = (date.min, "")
         self.handlers: Mapping[type[Fact], Handler] = {
             RunSubmitted: self._counter("submitted"),
@@ -80,6 +83,8 @@ class UsageFold:
             RunClosed: self._closed,
             RunSettled: self._settled,
             VerdictRendered: self._settled,
+            WorkspacePlaced: self._ground("workspaces"),
+            WorkspaceLost: self._ground("workspaces_lost"),
         }
 
     def _row(self, run_id: str, recorded: Recorded) -> list[int]:
@@ -97,6 +102,15 @@ class UsageFold:
 
         def count(run_id: str, recorded: Recorded) -> None:
             row(run_id, recorded)[place] += 1
+
+        return count
+
+    def _ground(self, column: str) -> Handler:
+        """Counts a fact about a workspace with those of the run that it was placed for."""
+        place = self._place[column]
+
+        def count(workspace_id: str, recorded: Recorded) -> None:
+            self._row(self._runs.after(recorded), recorded)[place] += 1
 
         return count
 
@@ -138,7 +152,7 @@ class UsageFold:
         return self._sums.changes()
 
 
-USAGE = Projection(NAME, VERSION, TABLES, LISTED, UsageFold, readable_since=1)
+USAGE = Projection(NAME, VERSION, TABLES, LISTED, UsageFold, readable_since=2)
 """How much was used, by tenant, queue and day?"""
 
 

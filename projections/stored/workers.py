@@ -7,7 +7,7 @@ is asked of the register of evidence, never of this model.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -21,12 +21,13 @@ from domain.lease import (
     ReservationCancelled,
     ReservationLapsed,
 )
-from domain.refusal import InvalidCommand
 from domain.run_facts import AttemptEnded, AttemptStarted, RunClosed
 from domain.values import Fact, Value
 from domain.worker import UNREGISTERED, Registered, Worker, WorkerFact, WorkerGone, evolve
 from journal.mapper import Recorded
-from projections.stored.cursors import LIMIT_DEFAULT, check_limit, read_cursor, write_cursor
+from projections.stored import by_id
+from projections.stored.by_id import ById
+from projections.stored.cursors import LIMIT_DEFAULT
 from projections.stored.database import Listed, Table
 from projections.stored.endings import end_of
 from projections.stored.instants import instant_of, microseconds
@@ -163,30 +164,7 @@ def page(connection: sqlite3.Connection, tenant: str, asked: Asked, position: in
     Raises:
         InvalidCommand: a bound is broken, or the cursor is not one of this very list.
     """
-    check_limit(asked.limit)
-    unknown = next((state for state in asked.state if state not in STATES), None)
-    if unknown is not None:
-        raise InvalidCommand(field="state", value=unknown[:64], limit=f"one of {', '.join(STATES)}")
-    scope = ("workers", tenant, epoch, msgspec.structs.replace(asked, limit=LIMIT_DEFAULT, cursor=None))
-    conditions = list(_conditions(tenant, asked))
-    if asked.cursor is not None:
-        conditions.append(("worker_id > ?", read_cursor(scope, asked.cursor, tuple[str])))
-    where = " AND ".join(condition for condition, _ in conditions)
-    statement = f"SELECT {', '.join(_FIELDS)} FROM workers WHERE {where} ORDER BY worker_id LIMIT ?"
-    values = [value for _, given in conditions for value in given]
-    rows = connection.execute(statement, (*values, asked.limit + 1)).fetchall()
-    more, rows = len(rows) > asked.limit, rows[: asked.limit]
-    return {
-        "items": [_shown(dict(zip(_FIELDS, row, strict=True))) for row in rows],
-        "next_cursor": write_cursor(scope, (rows[-1][1],)) if more else None,
-        "position": position,
-    }
-
-
-def _conditions(tenant: str, asked: Asked) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    yield "tenant = ?", (tenant,)
-    if asked.state:
-        yield "state IN (SELECT value FROM json_each(?))", (msgspec.json.encode(asked.state).decode(),)
+    return by_id.page(connection, _BY_ID, asked, (), (tenant, position, epoch))
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -205,3 +183,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         "changed_at": instant_of(row["changed_at"]),
         "counts": {**counts, "seconds": row["busy_us"] / 1e6},
     }
+
+
+_BY_ID = ById("workers", "worker_id", STATES, {name: name for name in _FIELDS}, _shown)

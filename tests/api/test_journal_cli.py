@@ -52,7 +52,8 @@ def test_the_group_helps_and_names_every_verb_and_the_exit_codes(option: str) ->
 
 
 def test_a_sound_journal_is_verified(place: Path) -> None:
-    assert f"ok: {FACTS} facts in {place / JOURNAL_NAME}\n" == said(place, "verify").stdout
+    for words in (["verify"], ["verify", "--pages"]):
+        assert f"ok: {FACTS} facts in {place / JOURNAL_NAME}\n" == said(place, *words).stdout
     assert {"ok": True, "facts": FACTS, "first_bad_position": None, "problem": None} == document(place, "verify")
 
 
@@ -65,6 +66,23 @@ def test_a_damaged_journal_is_named_by_position_with_exit_1(place: Path) -> None
     found = document(place, "verify")
     assert (False, 6, 7) == (found["ok"], found["facts"], found["first_bad_position"])
     assert "its hash does not follow" in found["problem"]
+
+
+def test_a_page_that_only_sqlite_finds_wrong_is_found_when_asked_for(place: Path) -> None:
+    with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+        connection.execute("INSERT INTO archives VALUES (1, 'some-name', 0, 0, '')")
+        connection.commit()
+        index = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_archives_1'"
+        root = connection.execute(index).fetchone()[0]
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (place / JOURNAL_NAME).open("r+b") as file:
+        file.seek(file.read().index(b"some-name", (root - 1) * 4096))
+        file.write(b"S")
+
+    assert document(place, "verify")["ok"]
+    found = document(place, "verify", "--pages")
+    assert not found["ok"]
+    assert "archives: row 1 missing from index sqlite_autoindex_archives_1" in found["problem"]
 
 
 def test_numbers_are_printed_for_people_and_for_programs(place: Path) -> None:

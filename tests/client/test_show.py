@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from jackline.cli import explain, grounds, show
 from jackline.models import Fact, Run, Why
-from jackline.reasons import OpenTurn, RunClock
+from jackline.reasons import AsOf, OpenTurn, RunClock, ShownTurn
 from jackline.workspaces.models import Workspace, WorkspaceLoss
 
 AT = datetime(2030, 11, 29, 20, 19, 5, tzinfo=UTC)
@@ -32,7 +33,11 @@ def lines(seen: io.StringIO) -> list[str]:
     return [Text.from_ansi(line).plain.rstrip() for line in seen.getvalue().splitlines()]
 
 
-def test_a_listing_on_80_columns_breaks_no_word_and_keeps_what_one_copies(terminal: io.StringIO) -> None:
+@pytest.mark.parametrize("year", [AT.year, AT.year + 1])
+def test_a_listing_on_80_columns_breaks_no_word_and_keeps_what_one_copies(
+    terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch, year: int
+) -> None:
+    monkeypatch.setattr(show, "wall", partial(datetime.fromisoformat, AT.replace(year=year).isoformat()))
     long = Run(RUN_ID, "default", "waiting_takeover", name="the name of this run", owner="a-worker-of-the-cluster")
     show.runs([long, Run(OTHER_ID, "default", "queued", name="count", submitted_at=AT)])
     head, first, second = lines(terminal)
@@ -42,8 +47,37 @@ def test_a_listing_on_80_columns_breaks_no_word_and_keeps_what_one_copies(termin
     assert "  waiting_takeover  " in first
     assert first.count("…") == 2
     assert "count" in second
-    assert second.endswith(show.moment(AT))
+    assert second.endswith(show.shortly(AT))
     assert max(map(len, (head, first, second))) <= 80
+
+
+def test_an_instant_of_another_year_is_told_with_its_year(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for present in (AT, AT.replace(year=AT.year + 1)):
+        monkeypatch.setattr(show, "wall", partial(datetime.fromisoformat, present.isoformat()))
+        told.append(show.moment(AT))
+
+    assert [f"{AT.astimezone():%m-%d %H:%M:%S}", f"{AT.astimezone():%Y-%m-%d %H:%M:%S}"] == told
+
+
+def test_why_of_the_past_counts_back_from_then_and_says_whose_the_evidence_is(
+    terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    err = io.StringIO()
+    monkeypatch.setattr(show, "err", Console(file=err, width=200))
+    evidence = {"last_renewed_at": (AT - timedelta(seconds=25)).isoformat(), "renewals": 3, "detached": True}
+    explain.why(RUN_ID, Why("queued", evidence=evidence, as_of=AsOf(7, AT, ["evidence", "partial"])))
+
+    assert "evidence  last heard 25.0 s ago, renewed 3 times" in " ".join(lines(terminal))
+    assert "evidence and partial are not recorded; the evidence is what a fact told then" in err.getvalue()
+
+
+def test_a_run_shows_its_open_turns(terminal: io.StringIO) -> None:
+    show.one_run(Run(RUN_ID, "default", "running", turns=[ShownTurn(2, "busy", OTHER_ID, 1, AT)]))
+
+    assert f"2, busy, admitted {show.moment(AT)}, in workspace {OTHER_ID}" in " ".join(
+        " ".join(lines(terminal)).split()
+    )
 
 
 def test_a_listing_in_a_pipe_says_everything_and_is_not_filled_up(

@@ -1,6 +1,6 @@
 """Looking back: after any history, every run is shown at every position as it was shown when that was the present."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from commands import explaining, showing
 from domain.refusal import InvalidCommand
 from journal.tool_errors import PositionBeyond
-from projections.hindsight import AsOf, InstantBeyond, RunNotYet, as_of, meant, run_at
+from projections.finding import InstantBeyond, meant
+from projections.hindsight import AsOf, RunNotYet, as_of, run_at
 from projections.stored.faults import InstantBefore
 from tests.commands.clockwork import VirtualLoop
 from tests.commands.ground import saw, see, standing
@@ -20,6 +21,8 @@ from tests.commands.world import ADMIN, World, opened, plain
 
 STEPS = 40
 BESIDE = {"evidence": None, "partial": None}
+
+LONG_AFTER = datetime(2999, 1, 1, tzinfo=UTC)
 
 
 def live(world: World, run_id: str) -> dict[str, Any]:
@@ -171,7 +174,7 @@ async def test_a_place_that_is_not_in_the_journal_is_refused(world: World) -> No
 )  # fmt: skip
 def test_what_is_neither_a_position_nor_an_instant_is_refused(text: str) -> None:
     with pytest.raises(InvalidCommand):
-        meant(text)
+        meant(text, LONG_AFTER)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +183,7 @@ def test_what_is_neither_a_position_nor_an_instant_is_refused(text: str) -> None
      "2026-01-01T13:00:00 01:00", "2026-01-01T06:30:00-05:30", "2026-01-01T12:00:00.000Z"],
 )  # fmt: skip
 def test_an_instant_may_be_written_as_people_and_queries_write_it(text: str) -> None:
-    found = meant(text)
+    found = meant(text, LONG_AFTER)
 
     assert not isinstance(found, int)
     assert "2026-01-01T12:00:00+00:00" == found.isoformat()

@@ -4,20 +4,21 @@ from typing import Any
 
 import pytest
 
-from commands import blocking, explaining, showing, workers
+from commands import blocking, explaining, showing, turns, workers
 from domain.refusal import RunUnknown
 from tests.commands.test_claiming_by_id import park
 from tests.commands.test_claiming_by_queue import limited
 from tests.commands.test_effects import claim_effect, finish
 from tests.commands.test_poison import poisoned
 from tests.commands.test_reservations import reserved
+from tests.commands.test_turns import admitted, named
 from tests.commands.world import ADMIN, World, plain
 
 FIELDS = {
     "run_id", "queue", "name", "tags", "labels", "priority", "run_after", "concurrency_key", "state", "reason",
     "leader_id", "revision", "fence", "attempt", "failed_attempts", "owner", "due_at", "payload", "policy", "question",
-    "answers", "partial", "result", "error", "retry_of", "workspaces", "evidence", "submitted_at", "settled_at",
-    "position",
+    "answers", "partial", "result", "error", "retry_of", "workspaces", "turns", "evidence", "submitted_at",
+    "settled_at", "position",
 }  # fmt: skip
 
 
@@ -29,6 +30,15 @@ async def test_a_run_is_shown_with_exactly_the_fields_of_the_wire(each_world: Wo
     assert {"last_renewed_at", "lease_deadline", "last_activity_at", "quiet_since", "unknown_since"} == set(
         document["evidence"]
     )
+
+
+async def test_a_run_shows_its_open_turns_and_none_that_is_over(world: World) -> None:
+    run_id, fence = await world.held("w1")
+    over, still = [await admitted(world, run_id, fence) for _ in range(2)]
+    await turns.fail(world.desk, ADMIN, named(run_id, fence, over), "gave_up", None)
+    (turn,) = (await world.show(run_id))["turns"]
+
+    assert (still, "admitted", None, None) == (turn["turn"], turn["state"], turn["workspace_id"], turn["mark"])
 
 
 async def test_the_answer_of_a_command_is_what_a_look_shows_but_for_its_position(each_world: World) -> None:

@@ -10,9 +10,18 @@ import pytest
 from journal.archiving import archive
 from journal.backups import back_up, restore
 from journal.carried import FOLDER, KEYS_NAME
-from journal.errors import ArchiveUnusable, EpochChanged, JournalDamaged, NotAJournal, StorageFull
+from journal.errors import ArchiveUnusable, DataDirBusy, EpochChanged, JournalDamaged, StorageFull
+from journal.lock import DirLock
 from journal.opening import JOURNAL_NAME, JournalMissing
-from journal.tool_errors import JournalNotEmpty, SourceUnreadable, TargetBusy, TargetExists, TargetUnusable
+from journal.tool_errors import (
+    BackupDamaged,
+    JournalNotEmpty,
+    NotABackup,
+    SourceUnreadable,
+    TargetBusy,
+    TargetExists,
+    TargetUnusable,
+)
 from tests.journal.accounts import append, deciding, minting, stored
 from tests.journal.filled import FACTS, filled, opened, queue_fact, read, released, rows_of, unreported, verified
 
@@ -208,10 +217,58 @@ def test_a_damaged_backup_is_not_restored_and_leaves_nothing(tmp_path: Path) -> 
         connection.execute("UPDATE output_chunks SET data = 'hallo' WHERE seq = 0")
         connection.commit()
 
-    with pytest.raises(JournalDamaged, match="the output of run"):
+    with pytest.raises(
+        BackupDamaged, match=r"the backup .*/backup is damaged: .*the output of run.*another backup"
+    ) as said:
         restored(file, tmp_path / "there")
 
-    assert ["journal.lock"] == [path.name for path in (tmp_path / "there").iterdir()]
+    assert ".new" not in str(said.value)
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("others", [(), ("mine.txt",)])
+def test_a_refused_restore_leaves_a_directory_that_was_there_as_it_was(others: tuple[str, ...], tmp_path: Path) -> None:
+    file = backed_up(filled(tmp_path / "here"), tmp_path / "backup")
+    file.write_bytes(file.read_bytes()[:-4096])
+    there = tmp_path / "there"
+    there.mkdir()
+    for name in others:
+        (there / name).touch()
+
+    with pytest.raises(BackupDamaged):
+        restored(file, there)
+
+    assert [*others] == [path.name for path in there.iterdir()]
+
+
+def test_a_refused_restore_takes_no_directory_with_it_that_somebody_else_uses_meanwhile(tmp_path: Path) -> None:
+    lock = DirLock(tmp_path / "new" / "there")
+    (tmp_path / "new" / "mine.txt").touch()
+    lock.undo()
+    lock.release()
+
+    assert ["mine.txt"] == [path.name for path in (tmp_path / "new").iterdir()]
+
+
+def test_a_lock_whose_file_was_taken_away_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, right = DirLock(tmp_path), DirLock._take
+    turns: list[Path] = []
+
+    def late(lock: DirLock, data_dir: Path) -> None:
+        turns.append(data_dir)
+        if len(turns) == 1:
+            first.undo()
+            first.release()
+        right(lock, data_dir)
+
+    monkeypatch.setattr(DirLock, "_take", late)
+    second = DirLock(tmp_path)
+    monkeypatch.undo()
+
+    assert 2 == len(turns)
+    with pytest.raises(DataDirBusy):
+        DirLock(tmp_path)
+    second.release()
 
 
 def test_a_missing_archive_gives_no_backup(tmp_path: Path) -> None:
@@ -241,17 +298,17 @@ def test_a_backup_that_carries_anything_else_is_refused(name: str, tmp_path: Pat
         connection.execute("INSERT INTO backup_files VALUES (?, x'00')", (name,))
         connection.commit()
 
-    with pytest.raises(NotAJournal, match="carries a file named"):
+    with pytest.raises(NotABackup, match="carries a file named"):
         restored(file, tmp_path / "there")
 
-    assert ["journal.lock"] == [path.name for path in (tmp_path / "there").iterdir()]
+    assert not (tmp_path / "there").exists()
     assert not (tmp_path / "evil").exists()
 
 
 def test_a_journal_that_is_no_backup_is_not_restored(tmp_path: Path) -> None:
     here = filled(tmp_path / "here")
 
-    with pytest.raises(NotAJournal, match="and not a backup of one"):
+    with pytest.raises(NotABackup, match="and not a backup of one"):
         restored(here / JOURNAL_NAME, tmp_path / "there")
 
 
@@ -259,7 +316,7 @@ def test_a_journal_that_is_no_backup_is_not_restored(tmp_path: Path) -> None:
 def test_a_file_that_is_no_backup_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(content)
 
-    with pytest.raises(NotAJournal):
+    with pytest.raises(NotABackup):
         restored(tmp_path / "file", tmp_path / "there")
 
 

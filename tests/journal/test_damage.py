@@ -1,17 +1,20 @@
 """Silent damage and tampering: the verification names the first position at which the journal is not what it was."""
 
 import random
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from domain.values import NULL
 from journal.chain import Tail, genesis, link
 from journal.errors import JournalDamaged, JournalError
 from journal.opening import JOURNAL_NAME, open_readonly, open_sqlite
-from journal.registers import ChunkWrite, running_digest
+from journal.registers import ChunkWrite, PartialWrite, running_digest
 from tests.journal.accounts import CODEC, append, deciding, minting, stored
+from tests.journal.filled import filled, verified
 
 FACTS = 20
 
@@ -255,7 +258,73 @@ def test_an_altered_key_in_the_index_of_output_is_found(place: Path, entry: int)
         file.write(b"run-a")
 
     assert 7 == len(keys)
-    assert "under fence 1 is not what was acknowledged" in first_bad(place)[1]
+    assert "the index of output_chunks by run_id does not lead to row" in first_bad(place)[1]
+
+
+KEYS = {"sqlite_autoindex_stored_events_1": b"account-", "sqlite_autoindex_partials_1": b"run-z"}
+
+
+@pytest.mark.parametrize("index", KEYS)
+def test_an_index_that_does_not_lead_to_a_row_is_found(place: Path, index: str) -> None:
+    app = open_sqlite(place, CODEC, minting())
+    append(app.store, deciding(guards={}, writes=[PartialWrite("run-z", 1, NULL)]))
+    root = app.store.datastore.read("SELECT rootpage FROM sqlite_master WHERE name = ?", (index,))[0][0]
+    app.close()
+    with (place / JOURNAL_NAME).open("r+b") as file:
+        content = file.read()
+        file.seek(content.index(KEYS[index], (root - 1) * 4096))
+        file.write(b"_")
+
+    position, problem = first_bad(place)
+
+    assert "does not lead to row" in problem
+    assert (position is None) == (index == "sqlite_autoindex_partials_1")
+
+
+def unindexed(place: Path, statement: str) -> None:
+    """Change the table of facts while SQLite does not know of the index of correlations."""
+    name = "stored_events_correlation"
+    with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+        row = connection.execute("SELECT * FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+    for change, parameters in (
+        ("DELETE FROM sqlite_master WHERE name = ?", (name,)),
+        (statement, ()),
+        ("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row),
+    ):
+        with closing(sqlite3.connect(place / JOURNAL_NAME)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute(change, parameters)
+            connection.commit()
+
+
+def test_a_row_without_an_entry_and_an_entry_without_a_row_are_found(place: Path, tmp_path: Path) -> None:
+    alter(place, "UPDATE stored_events SET correlation_id = NULL WHERE position = 3")
+    unindexed(place, "UPDATE stored_events SET correlation_id = 'c' WHERE position = 3")
+    other = filled(tmp_path / "other")
+    alter(other, "UPDATE stored_events SET correlation_id = 'x' WHERE position = 1")
+    unindexed(other, "UPDATE stored_events SET correlation_id = NULL WHERE position = 1")
+    position, problem = verified(other).first_bad_position, verified(other).problem
+
+    assert (3, "the index of stored_events by correlation_id does not lead to row 3") == first_bad(place)
+    assert position is None
+    assert problem is not None
+    assert re.fullmatch(r"the index of stored_events by correlation_id has (\d+) entries for \d+ rows", problem)
+
+
+def test_pages_are_checked_by_sqlite_itself_table_by_table(place: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    app = open_readonly(place, CODEC)
+    sound = app.store.check_pages(lambda done, total: steps.append((done, total)))
+    app.close()
+    unindexed(place, "UPDATE stored_events SET correlation_id = 'd' WHERE position = 3")
+    app = open_readonly(place, CODEC)
+    found = app.store.check_pages()
+    app.close()
+
+    assert sound is None
+    assert steps == [(step, len(steps) - 1) for step in range(len(steps))]
+    assert found is not None
+    assert found.startswith("stored_events: row 3 missing from index stored_events_correlation")
 
 
 def test_a_single_flipped_bit_is_never_silent(place: Path, tmp_path: Path) -> None:

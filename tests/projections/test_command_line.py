@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from projections.stored.catalogue import NAMES
-from projections.stored.database import FILE_NAME
+from projections.stored.file import FILE_NAME
 from tests.projections.test_following import lives
 from tests.projections.world import opened
 
@@ -101,8 +101,10 @@ def test_a_model_of_the_past_never_takes_the_place_of_a_file(jackline_script: Pa
         (("verify", "walks"), "projection_unknown: there is no projection 'walks'"),
         (("rebuild", "--at", "1000000"), "position_beyond: position 1000000 is beyond the journal"),
         (("rebuild", "--at", "2000-01-01T00:00:00Z"), "instant_before: the journal had no fact at 2000-01-01"),
-        (("rebuild", "--at", "noon"), "'noon' is neither a position nor an instant"),
-        (("rebuild", "--at", "2000-01-01T00:00:00"), "is neither a position nor an instant"),
+        (("rebuild", "--at", "2999-01-01T00:00:00Z"), "instant_beyond: nothing is known of 2999-01-01T00:00:00+00:00"),
+        (("rebuild", "--at", "0"), "at is '0', and must be a position (1 or more)"),
+        (("rebuild", "--at", "noon"), "at is 'noon', and must be a position (1 or more)"),
+        (("rebuild", "--at", "2000-01-01T00:00:00"), "and must be a position (1 or more) or an RFC 3339 instant"),
         (("rebuild", "--out", "x"), "--out is for --at"),
     ],
 )

@@ -18,8 +18,9 @@ from journal.mapper import Recorded
 from projections import following
 from projections.comparing import digest, first_difference
 from projections.stored.catalogue import PROJECTIONS
-from projections.stored.database import FILE_NAME, LOCK_NAME, Tracked, create_tables, scratch, track
-from projections.stored.faults import ProjectionsUnusable, ReadModelBehind
+from projections.stored.database import LOCK_NAME, Tracked, create_tables, scratch, track
+from projections.stored.faults import ReadModelBehind
+from projections.stored.file import FILE_NAME
 from projections.stored.known import Known, told
 from projections.stored.projection import Folding
 from projections.stored.runs_fold import NAME, VERSION
@@ -190,35 +191,8 @@ async def test_an_empty_model_far_behind_is_rebuilt_in_bulk(tmp_path: Path, monk
             assert differs(world, runner) is None
 
 
-async def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
-    foreign = tmp_path / FILE_NAME
-    with contextlib.closing(sqlite3.connect(foreign)) as connection:
-        connection.execute("CREATE TABLE songs (title)")
-    before = foreign.read_bytes()
-
-    async with opened(None) as world:
-        with pytest.raises(ProjectionsUnusable, match="another program"):
-            async with followed(world, tmp_path):
-                pass
-
-    assert before == foreign.read_bytes()
-
-
-async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    foreign = tmp_path / FILE_NAME
-    foreign.write_bytes(b"my notes, not yours" * 100)
-
-    async with opened(None) as world:
-        with pytest.raises(ProjectionsUnusable, match="not a database"):
-            async with followed(world, tmp_path):
-                pass
-
-    assert foreign.read_bytes().startswith(b"my notes")
-
-
-@pytest.mark.parametrize("name", [FILE_NAME, LOCK_NAME])
-async def test_a_place_that_cannot_be_written_is_said_in_one_line_and_left_alone(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).mkdir()
+async def test_a_lock_that_cannot_be_taken_is_said_in_one_line_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / LOCK_NAME).mkdir()
 
     async with opened(None) as world:
         with pytest.raises(DataDirUnusable) as refused:
@@ -227,22 +201,7 @@ async def test_a_place_that_cannot_be_written_is_said_in_one_line_and_left_alone
 
     assert FILE_NAME in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert (tmp_path / name).is_dir()
-
-
-async def test_a_damaged_file_of_ours_is_made_anew(tmp_path: Path) -> None:
-    async with opened(tmp_path) as world:
-        await lives(world, 5)
-        async with followed(world, tmp_path) as runner:
-            await runner.caught_up(BOUND_S)
-        file = tmp_path / FILE_NAME
-        whole = file.read_bytes()
-        file.write_bytes(whole[:100] + bytes(len(whole) - 100))
-
-        async with followed(world, tmp_path) as runner:
-            await runner.caught_up(BOUND_S)
-
-            assert differs(world, runner) is None
+    assert (tmp_path / LOCK_NAME).is_dir()
 
 
 async def test_waiting_for_a_position_ends_when_the_batch_that_has_it_is_committed(tmp_path: Path) -> None:

@@ -13,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from journal.mapper import Recorded
+from projections import following
 from projections.proving import list_all, verify
 from projections.rebuild import rebuild
 from projections.runner import Runner
-from projections.stored.database import FILE_NAME, Database
-from projections.stored.faults import TooManyAside
+from projections.stored.database import Database
+from projections.stored.faults import ReadModelBehind, TooManyAside
+from projections.stored.file import FILE_NAME
 from projections.stored.listing import Listing
 from projections.stored.projection import ASIDE_MAX, Projection
 from projections.stored.runs_fold import RUNS, RunsFold
@@ -157,6 +159,23 @@ async def test_rows_of_an_older_fold_are_read_until_they_are_made_again(
     assert 5 == len(runs["items"])
     assert old == new > (0,)
     assert newer.version == version
+
+
+async def test_no_rows_of_a_long_journal_are_not_an_empty_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "REBUILD_FROM", 10)
+    async with opened(tmp_path) as world:
+        await lives(world, 2)
+        runner = Runner(world.journal, tmp_path)
+        with Database(tmp_path).rebuilding():
+            runner.start()
+            with pytest.raises(ReadModelBehind, match="the read model has reached position 0"):
+                await runner.runs.list("default", Listing(limit=500))
+        await runner.caught_up(BOUND_S)
+
+        assert 2 == len((await runner.runs.list("default", Listing(limit=500)))["items"])
+        await runner.stop()
 
 
 async def test_rows_that_the_questions_of_today_cannot_be_put_to_are_not_read(tmp_path: Path) -> None:

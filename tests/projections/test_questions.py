@@ -152,6 +152,16 @@ async def test_usage_counts_attempts_on_the_day_they_begin_and_their_seconds_on_
     assert [] == other["items"]
 
 
+async def test_usage_counts_what_was_placed_and_lost_under_the_queue_of_the_run_that_stood_on_it() -> None:
+    async with opened(None) as world:
+        steps = [("r1", "submit"), ("r1", "claim"), ("r1", "place"), ("r1", "attach"), ("r1", "lose the ground")]
+        await tell(world, [*((run_id, act, 0.1) for run_id, act in steps), ("r2", "submit", 0.1), ("r2", "claim", 0.1)])
+        with contextlib.closing(refolded(world, world.journal.position)) as made:
+            (used,) = usage.page(made, TENANT, usage.Asked(), 1, "e")["items"]
+
+    assert (2, 1, 1) == (used["submitted"], used["workspaces"], used["workspaces_lost"])
+
+
 async def test_a_queue_shows_what_is_due_the_oldest_and_what_came_in_the_last_whole_minutes() -> None:
     async with opened(None) as world:
         await tell(world, [("r1", "submit", 0.0), ("r2", "submit", 30.0), ("r3", "submit", 0.0), ("r3", "claim", 1.0)])

@@ -16,8 +16,9 @@ from journal.errors import DataDirUnusable
 from projections.proving import list_all, verify
 from projections.rebuild import Rebuild, rebuild
 from projections.stored.catalogue import NAMES, PROJECTIONS
-from projections.stored.database import FILE_NAME, Database, tracked
+from projections.stored.database import Database, tracked
 from projections.stored.faults import ProjectionsBusy, ProjectionUnknown
+from projections.stored.file import FILE_NAME
 from projections.stored.runs_fold import NAME
 from tests.projections.test_following import lives
 from tests.projections.world import BOUND_S, differs, followed, opened

@@ -264,6 +264,14 @@ def test_the_evidence_of_an_expiry_is_what_its_fact_carried() -> None:
     ]
 
 
+def test_the_evidence_of_an_earlier_attempt_says_nothing_of_how_the_run_stands() -> None:
+    story = held().renewed(at=20).then(expire, at=100).then(claim("w2"), at=101).then("succeed", at=110)
+
+    evidence = answered(story)["evidence"]
+
+    assert (None, None) == (evidence["last_renewed_at"], evidence["renewals"])
+
+
 def test_the_evidence_of_a_live_lease_is_its_mark() -> None:
     story = held().renewed(at=20)
     active = NOON.after(15).wall

@@ -86,6 +86,9 @@ def test_a_full_disk_refuses_what_it_cannot_keep_and_recovers_without_a_restart(
     assert caller.post("/v1/health/ack").status in (200, 204)
     assert "ok" == caller.get("/healthz").ok()["status"]
     assert {"ok": True, "facts": position} == {key: verified(cramped)[key] for key in ("ok", "facts")}
+    said = cramped.log.read_text()
+    assert "Traceback" not in said
+    assert 20 > len(said.splitlines()), said
 
 
 def _if_made(answer: Answer) -> Answer | None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 import subprocess
 from pathlib import Path
 
@@ -76,10 +77,24 @@ def _switch(service: Service) -> None:
         assert 0 == service.terminate()
 
 
-def test_every_file_of_a_served_data_dir_is_in_the_handbook(make_service: Serving) -> None:
-    service = make_service().start()
+def test_every_file_of_a_served_data_dir_is_in_the_handbook_and_for_its_owner_alone(
+    make_service: Serving, tmp_path: Path
+) -> None:
+    place = tmp_path / "open to all"
+    place.mkdir(mode=0o755)
+    service = make_service(place).start()
     submit(service.caller())
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()}
     assert 0 == service.terminate()
+    for path in place.glob("*.sqlite3"):
+        path.chmod(0o644)
+    (place / "checkpoint").chmod(0o644)
+    assert 0 == service.start().terminate()
+    modes |= {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()}
+
+    assert 0o644 == modes.pop("server.url")
+    assert {0o600} == set(modes.values())
+    assert {"checkpoint", "journal.sqlite3-wal", "journal.sqlite3", "projections.sqlite3"} <= modes.keys()
 
     table = TEXT.partition("## What is in the data dir")[2].partition("\n## ")[0]
     named = re.findall(r"`([^`]+)`", table)

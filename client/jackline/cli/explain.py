@@ -30,8 +30,9 @@ MARKS = (
 )
 
 
-def why(run_id: str, answer: Why, now: datetime | None = None) -> None:
-    """Why a run is in its state; `now` is what \"ago\" counts back from."""
+def why(run_id: str, answer: Why, at: datetime | None = None) -> None:
+    """Why a run is in its state, or was; `at` is what \"ago\" counts back from: of the past, the instant shown."""
+    now = at or (None if answer.as_of is None else answer.as_of.recorded_at) or wall()
     head = Text.assemble((run_id, "bold"), " is ", show.state(answer.state), f", fence {answer.fence}")
     if answer.state in ENDED_BADLY and (wrong := what_went_wrong(answer.because)):
         head.append(f": {wrong}")
@@ -41,12 +42,13 @@ def why(run_id: str, answer: Why, now: datetime | None = None) -> None:
         for fact in answer.because:
             show.put(_fact(fact))
     evidence = answer.evidence if isinstance(answer.evidence, Mapping) else {}
-    if told := heard(evidence, now or wall()):
+    told = heard(evidence, now)
+    if told:
         show.put(Text.assemble(("evidence  ", "bold"), ", ".join(told)))
     for one in answer.refused:
-        show.put(Text.assemble(("refused  ", "bold"), _refused(one, now or wall())))
-    _ahead(answer, now or wall())
-    show.as_of(answer.as_of)
+        show.put(Text.assemble(("refused  ", "bold"), _refused(one, now)))
+    _ahead(answer, now)
+    show.as_of(answer.as_of, "; the evidence is what a fact told then" if told else "")
 
 
 def _ahead(answer: Why, now: datetime) -> None:

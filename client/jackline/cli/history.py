@@ -77,12 +77,24 @@ def usage(
     if place.json:
         show.print_json(found)
         return
-    columns = ("day", "queue", "runs", "attempts", "hours", "closed", "failed", "given back", "lost", "revoked")
+    columns = (
+        "day",
+        "queue",
+        "runs",
+        "attempts",
+        "hours",
+        "closed",
+        "failed",
+        "given back",
+        "lost",
+        "revoked",
+        "ground lost",
+    )
     show.table(columns, (_used(one) for one in found))
 
 
 def _used(one: dict[str, Any]) -> tuple[Any, ...]:
-    ends = ("closed_succeeded", "closed_failed", "given_back", "lost", "revoked")
+    ends = ("closed_succeeded", "closed_failed", "given_back", "lost", "revoked", "workspaces_lost")
     hours = f"{one['seconds'] / 3600:,.2f}"
     return one["day"], one["queue"], one["submitted"], one["attempts"], hours, *(one[end] for end in ends)
 

@@ -10,6 +10,7 @@ from jackline.cli import explain, show
 from jackline.cli.exits import DONE, FAILED, GOING, OUTCOME, complain
 from jackline.cli.following import follow_output, print_chunk, trying_again
 from jackline.cli.place import Place, run_async, verb
+from jackline.cli.submit import pairs
 from jackline.models import Fact, RunFilter
 
 PANEL = "Runs"
@@ -39,7 +40,7 @@ def ls(
 ) -> None:
     """List runs, the newest first."""
     said = {"state": state, "queue": queue, "owner": owner, "leader_id": leader, "q": search, "limit": limit, "at": at}
-    said["tag"] = tag.replace("=", ":", 1) if tag else None
+    said["tag"] = ":".join(next(iter(pairs([tag], "--tag").items()))) if tag else None
     narrow = cast(RunFilter, {name: value for name, value in said.items() if value is not None})
     with place.client() as client:
         page = client.runs(**narrow)

@@ -16,8 +16,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from jackline.clock import wall
 from jackline.models import Fact, Run
-from jackline.reasons import AsOf
+from jackline.reasons import AsOf, ShownTurn
 from jackline.workspaces.models import Workspace
 
 COLOURS = {
@@ -97,8 +98,17 @@ def brief(value: Any, width: int = 60) -> str:
 
 
 def moment(instant: datetime | None) -> str:
-    """An instant in local time: the clock on the wall is what people compare with."""
-    return "" if instant is None else instant.astimezone().strftime("%m-%d %H:%M:%S")
+    """An instant in local time: the clock on the wall is what people compare with; with its year if it is another."""
+    if instant is None:
+        return ""
+    local = instant.astimezone()
+    return local.strftime("%m-%d %H:%M:%S" if local.year == wall().astimezone().year else "%Y-%m-%d %H:%M:%S")
+
+
+def shortly(instant: datetime | None) -> str:
+    """The same where there is little room: of another year, the day."""
+    told = moment(instant)
+    return told if instant is None or len(told) < len("2030-01-31 12:00:00") else told.partition(" ")[0]
 
 
 def state(name: str) -> Text:
@@ -151,7 +161,7 @@ def runs(items: Sequence[Run]) -> None:
         "attempt": lambda run: run.attempt,
         "fence": lambda run: run.fence,
         "owner": lambda run: run.owner or "",
-        "submitted": lambda run: moment(run.submitted_at),
+        "submitted": lambda run: shortly(run.submitted_at),
     }
     names = list(columns)
     if _wide(names, rows := [[_cell(cell(run)) for cell in columns.values()] for run in items]) > out.width:
@@ -206,16 +216,17 @@ def one_run(run: Run) -> None:
     told += [("payload", run.payload), ("partial", run.partial), ("result", run.result), ("error", run.error)]
     told += [("retry of", run.retry_of), ("leader", run.leader_id), ("policy", run.policy)]
     told += [("stands on", one) for one in map(_ground, run.workspaces)]
+    told += [("turn", one) for one in map(_turn, run.turns)]
     told += [("submitted", moment(run.submitted_at)), ("settled", moment(run.settled_at)), ("position", run.position)]
     fields(told)
     as_of(run.as_of)
 
 
-def as_of(place: AsOf | None) -> None:
-    """Of which place in the journal it is what was shown, and what is not known of it."""
+def as_of(place: AsOf | None, more: str = "") -> None:
+    """Of which place in the journal it is what was shown, and what is not known of it; `more` follows."""
     if place is not None:
         missing = " and ".join(map(str, place.not_recorded))
-        text = f"as of position {place.position}, {moment(place.recorded_at)}; {missing} are not recorded"
+        text = f"as of position {place.position}, {moment(place.recorded_at)}; {missing} are not recorded{more}"
         err.print(text, style="dim")
 
 
@@ -235,6 +246,12 @@ def _ground(one: Workspace) -> str:
     reason = f" ({one.reason})" if one.reason else ""
     gone = ", destroyed" if one.destroyed_at and one.phase != "destroyed" else ""
     return f"{one.workspace_id}  {one.provider}, {one.phase}{reason}{unknown}{gone}"
+
+
+def _turn(one: ShownTurn) -> str:
+    """A turn under way, on one line."""
+    where = "" if one.workspace_id is None else f", in workspace {one.workspace_id}"
+    return f"{one.turn}, {one.state}, admitted {moment(one.admitted_at)}{where}"
 
 
 def fact_words(fact: Fact, width: int = 40) -> str:
