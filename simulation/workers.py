@@ -56,7 +56,7 @@ class Worker(Actor):
         self.estranged = False
         return self.message(
             f"registers with {slots} slots",
-            lambda desk, caller: workers.register_worker(desk, caller, self.name, {}, slots),
+            lambda desk, caller: workers.register_worker(desk, caller, self.name, workers.Ability({}, slots)),
         )
 
     def claim(self) -> Message:

@@ -1,8 +1,8 @@
 """What every test stands on: no setting from the caller's shell, and reproducible search.
 
 The suite starts servers and workers of its own; a `JACKLINE_URL` or a key in the developer's environment would make
-a test talk to something else. A shell that runs the suite in the background has it ignore SIGINT, and every process that
-it starts would inherit that. Hypothesis searches without a deadline (a slow machine is not a counterexample) and
+a test talk to something else. A shell that runs the suite in the background has it ignore SIGINT, and every process
+that it starts would inherit that. Hypothesis searches without a deadline (a slow machine is not a counterexample) and
 prints what reproduces a failure; `make soak` loads the profile `soak`, which searches longer.
 """
 

@@ -93,11 +93,11 @@ class Service:
 class WorkerProcess:
     """A `jackline work` process, in a place of its own."""
 
-    def __init__(self, service: Service, worker_id: str, *words: str) -> None:
+    def __init__(self, service: Service, worker_id: str, *words: str, place: str = "workers") -> None:
         self.service = service
         self.worker_id = worker_id
         self.words = words
-        self.home = service.place / "workers" / worker_id
+        self.home = service.place / place / worker_id
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> "WorkerProcess":
@@ -150,6 +150,10 @@ class WorkerProcess:
             self.process.kill()
             self.process.wait()
 
+    def text(self) -> str:
+        """Everything that it has said, also outside of its log."""
+        return self._log.read_text() if self._log.exists() else ""
+
     @property
     def _log(self) -> Path:
-        return self.service.place / f"{self.worker_id}.log"
+        return self.home.parent / f"{self.worker_id}.log"
