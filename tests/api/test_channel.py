@@ -17,7 +17,7 @@ from api import channel
 from api.clock import system_clock
 from domain.values import Moment
 from tests.api.service import Service, listening, running
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
 TOPIC = "worker.detached.v1"
 
@@ -33,7 +33,7 @@ class Worker:
         return await self.hear()
 
     async def hear(self) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BOUND_S):
             return json.loads(await self.socket.recv())
 
     async def closed(self) -> int | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jackline import Client, Retry
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 PATIENT = Retry(patience_s=20.0)
 
@@ -74,7 +74,7 @@ class Service:
         if self.process is None:
             return 0
         self.process.terminate()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=BOUND_S)
 
     def close(self) -> None:
         """Whatever it takes."""
@@ -128,7 +128,7 @@ class WorkerProcess:
         assert self.process is not None
         self.process.wait()
 
-    def stop(self, within_s: float = 30.0) -> int:
+    def stop(self, within_s: float = BOUND_S) -> int:
         """End it in good order; its exit code."""
         self.send(signal.SIGTERM)
         assert self.process is not None

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from tests.client.serving import bare_environment
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +37,7 @@ def test_every_line_of_the_story_names_the_fact_that_it_comes_from(jackline_scri
         "print(narrator.line_of('crawl', fact).plain)\n"
         "print(narrator.line_of('crawl', Fact(8, 'unheard.of.v1', {})))\n"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=BOUND_S, check=True)
 
     assert said.stdout.splitlines()[0].startswith("   7 ")
     assert "one acts under fence 1" in said.stdout

@@ -10,7 +10,7 @@ import pytest
 from jackline import AsyncClient, EffectAmbiguous, EffectMismatch, HeldRun, LeaseRef, Retry, Run, Worker
 from jackline.models import PolicyOptions
 from tests.client.serving import Service
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
 pytestmark = pytest.mark.system
 
@@ -214,7 +214,7 @@ async def test_a_handler_whose_lease_is_lost_is_cancelled_and_nothing_of_it_is_a
         await in_state(client, run_id, "running")
         # Its own name claims on behalf of a second process: the same name is a new holder.
         await client.hand_back(LeaseRef(run_id, 1))
-        await asyncio.wait_for(ended.wait(), 30)
+        await asyncio.wait_for(ended.wait(), BOUND_S)
 
         async def told() -> int:
             return worker.log.counts["claim_lost_before_finish"]
@@ -248,7 +248,7 @@ async def test_what_a_handler_says_while_the_service_is_down_arrives_in_order_wh
         await eventually(begun, what="the handler has begun")
         await asyncio.to_thread(own_service.kill)
         down.set()
-        await asyncio.wait_for(said.wait(), 10)
+        await asyncio.wait_for(said.wait(), BOUND_S)
         await asyncio.to_thread(own_service.start)
         run = await client.wait(run_id, 30)
         chunks = [chunk.data async for chunk in client.output_so_far(run_id)]
@@ -304,7 +304,7 @@ async def test_a_worker_with_two_queues_gives_each_run_to_its_own_handler(shared
         receipts = [await client.submit(queue=f"{queue}{letter}") for letter in "ab"]
         results = [(await client.wait(receipt.run_id, 30)).result for receipt in receipts]
         worker.stop()
-        await asyncio.wait_for(running, 30)
+        await asyncio.wait_for(running, BOUND_S)
 
     assert ["a", "b"] == results
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from tests.system.calling import Caller
 from tests.system.nursery import Child, Nursery, bound
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 READY = re.compile(r"^jackline ready on http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
-START_S = 30.0
-STOP_S = 30.0
+START_S = BOUND_S
+STOP_S = BOUND_S
 
 
 class Service:
