@@ -12,7 +12,7 @@ from typing import Any
 from jackline import Client, Retry
 from tests.waiting import BOUND_S, until
 
-PATIENT = Retry(patience_s=20.0)
+PATIENT = Retry(patience_s=BOUND_S)
 
 
 def text_of(client: Client, run_id: str, stream: str = "stdout") -> str:

@@ -36,7 +36,7 @@ def say(shared: Service) -> Say:
         environment = env or bare_environment() | {"JACKLINE_DATA_DIR": str(data_dir), "COLUMNS": "200"}
         command = [str(shared.script), *words]
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False, **options
+            command, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False, **options
         )
 
     return said
@@ -160,7 +160,7 @@ def test_a_question_is_answered_from_the_command_line(say: Say, hand: WorkerProc
     run_id = say("submit", "--", "sh", "-c", script).stdout.strip()
     until(lambda: client.run(run_id).state == "waiting_input", what="it waits")
     answered = say("answer", run_id, '{"branch": "main"}')
-    client.wait(run_id, 20)
+    client.wait(run_id, BOUND_S)
 
     assert 0 == answered.returncode
     assert '{"branch": "main"}' == say("logs", run_id).stdout

@@ -18,7 +18,7 @@ def test_the_demo_tells_a_true_story_within_a_minute_and_leaves_nothing_behind(
 ) -> None:
     environment = bare_environment() | {"TMPDIR": str(tmp_path)}
     said = subprocess.run(
-        [str(jackline_script), "demo"], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [str(jackline_script), "demo"], env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False
     )
     lines = said.stdout.splitlines()
 

@@ -38,7 +38,7 @@ async def handled(service: Service, queue: str, handler: Handler, payload: Any =
     """What became of one run."""
     async with working(service, queue, handler) as (client, worker):
         receipt = await client.submit(payload, queue=queue, policy=QUICK)
-        return await client.wait(receipt.run_id, 30), worker
+        return await client.wait(receipt.run_id, BOUND_S), worker
 
 
 async def in_state(client: AsyncClient, run_id: str, state: str) -> None:
@@ -124,7 +124,7 @@ async def test_a_question_unwinds_the_handler_and_is_answered_when_it_asks_again
         for answer in ("one", "two"):
             await in_state(client, run_id, "waiting_input")
             await client.answer(run_id, answer)
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
 
     assert (["one", "two"], [1, 2, 3], 0) == (run.result, seen, run.failed_attempts)
 
@@ -137,7 +137,7 @@ async def test_a_question_can_be_waited_for_with_the_lease_kept(shared: Service,
         run_id = (await client.submit(queue=queue)).run_id
         await in_state(client, run_id, "waiting_input")
         await client.answer(run_id, {"it": 1})
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
 
     assert ("succeeded", {"it": 1}, 1) == (run.state, run.result, run.attempt)
 
@@ -250,7 +250,7 @@ async def test_what_a_handler_says_while_the_service_is_down_arrives_in_order_wh
         down.set()
         await asyncio.wait_for(said.wait(), BOUND_S)
         await asyncio.to_thread(own_service.start)
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
         chunks = [chunk.data async for chunk in client.output_so_far(run_id)]
 
     assert ("succeeded", "done", "after", 1) == (run.state, run.result, run.partial, run.attempt)
@@ -269,7 +269,7 @@ async def test_a_cancelled_run_cancels_its_handler_which_may_still_save(shared: 
         run_id = (await client.submit(queue=queue)).run_id
         await in_state(client, run_id, "running")
         await client.cancel(run_id)
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
 
     assert ("cancelled", "saved") == (run.state, run.result)
 
@@ -302,7 +302,7 @@ async def test_a_worker_with_two_queues_gives_each_run_to_its_own_handler(shared
 
         running = asyncio.create_task(worker.run())
         receipts = [await client.submit(queue=f"{queue}{letter}") for letter in "ab"]
-        results = [(await client.wait(receipt.run_id, 30)).result for receipt in receipts]
+        results = [(await client.wait(receipt.run_id, BOUND_S)).result for receipt in receipts]
         worker.stop()
         await asyncio.wait_for(running, BOUND_S)
 

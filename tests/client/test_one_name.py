@@ -13,7 +13,7 @@ from jackline._sync.transport import Ask
 from jackline._sync.working import worker_path
 from tests.client.conftest import end_commands
 from tests.client.serving import Service, WorkerProcess
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -45,7 +45,7 @@ class Namesakes:
     def refused(self, one: WorkerProcess) -> str:
         """What it says as it ends because there is another."""
         assert one.process is not None
-        assert REFUSED == one.process.wait(timeout=60), one.text()
+        assert REFUSED == one.process.wait(timeout=BOUND_S), one.text()
         return one.text()
 
 
@@ -130,5 +130,5 @@ def _state(client: Client) -> str:
 
 
 def _ended(client: Client, run_id: str) -> tuple[str, int]:
-    run = client.wait(run_id, 60)
+    run = client.wait(run_id, BOUND_S)
     return run.state, run.fence

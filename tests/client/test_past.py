@@ -27,7 +27,7 @@ def say(shared: Service) -> Say:
 
     def said(*words: str) -> Said:
         command = [str(shared.script), *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False)
 
     return said
 

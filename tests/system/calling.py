@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 HOST = "127.0.0.1"
 NOT_NOW = {503, 504}
@@ -60,7 +60,7 @@ class Answer:
 class Caller:
     """One client with one key, over one connection that is kept as long as it lasts; not for two threads at once."""
 
-    def __init__(self, port: int, key: str | None, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, port: int, key: str | None, *, timeout_s: float = BOUND_S) -> None:
         self.port = port
         self.key = key
         self.timeout_s = timeout_s

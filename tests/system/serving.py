@@ -57,7 +57,7 @@ class Service:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
-    def caller(self, key: str | None = None, *, timeout_s: float = 30.0) -> Caller:
+    def caller(self, key: str | None = None, *, timeout_s: float = BOUND_S) -> Caller:
         """A client of it; with the admin key unless another is given. Its connection is closed with the service."""
         return self._remembered(Caller(self.port, key or self.key, timeout_s=timeout_s))
 
@@ -165,7 +165,7 @@ def cli(script: Path, *arguments: str, **environment: str) -> subprocess.Complet
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_S,
         check=False,
     )
 

@@ -280,7 +280,7 @@ def test_a_full_disk_leaves_no_target(verb: str, long: Path, make_service: Servi
         [str(service.script), "journal", verb, str(target), "--data-dir", str(service.data_dir)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_S,
         check=False,
         preexec_fn=lambda: bound("file_size", 512 * 1024),
     )
