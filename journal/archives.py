@@ -97,8 +97,8 @@ class Archives:
             ArchiveUnusable: they are in a file that is missing or altered.
         """
         state = row[4]
-        if state[:1] != MARK:
-            return row
+        if not isinstance(state, bytes) or state[:1] != MARK:
+            return row  # what is no bytes is damage, and whoever reads the fact says so
         return (*row[:4], self.state(row[0], state), *row[5:])
 
     def state(self, position: int, kept: bytes) -> bytes:

@@ -147,6 +147,27 @@ def checkpoint_body(data: bytes) -> None:
         read_checkpoint(path, store, RULES)
 
 
+def journal_row(data: bytes) -> None:
+    """A column of a stored fact, drawn by the first byte, that holds what it cannot; verified, and read like any other.
+
+    The second byte says what kind of value it is.
+    """
+    column, kind, said = *(data + b"\0\0")[:2], data[2:]
+    columns = ("originator_id", "originator_version", "topic", "state", "correlation_id", "hash")
+    name = columns[column % len(columns)]
+    value = (said, said.decode("utf-8", "replace"), _number(said), 0.5, None)[
+        kind % (4 if name != "correlation_id" else 5)
+    ]
+    with ground().place() as place:
+        shutil.copy(ground().journal / JOURNAL_NAME, place)
+        with closing(sqlite3.connect(place / JOURNAL_NAME)) as file, contextlib.suppress(sqlite3.IntegrityError):
+            file.execute(f"UPDATE stored_events SET {name} = ? WHERE position = 5", (value,))
+            file.commit()
+        with _store(place) as store:
+            store.verify()
+            store.facts_after(0, 20)
+
+
 def reached(data: bytes) -> None:
     """How far the journal had come."""
     with ground().place() as place:
@@ -217,7 +238,7 @@ PARSERS = {
     parser.__name__: parser
     for parser in (
         import_file, backup_file, carried, checkpoint, checkpoint_body, reached, archive_block, archive_pointer, at,
-        keys_file, keys_file_whole,
+        keys_file, journal_row, keys_file_whole,
     )
 }  # fmt: skip
 DEEP = b"[" * 5_000
@@ -230,6 +251,7 @@ SEEDS: dict[str, list[bytes]] = {
     "carried": [b"\4keys.sqlite3\nbody", b"\4archives/../../x\nbody", b"\5keys.sqlite3\nbody", b"\2", b"\3", b"\0\xff"],
     "checkpoint": [b"{}\n", DEEP, b'{"format": 1, "rules": "rules", "position": 1}\n', b"\xff\n"],
     "checkpoint_body": [b"\2" + b"\0" * 7 + b"x\x9c", b"\xff" * 8 + b"x\x9cc\x00\x00\x00\x01\x00\x01"],
+    "journal_row": [bytes([n, kind]) + said for n in range(6) for kind in range(5) for said in (b"", b"run-x")],
     "reached": [b"00000000000000000001 epoch 00000000\n", b"\xd9\xa1" * 10, b"9" * 5_000],
     "archive_block": [b"\0" + pack({1: b"{}"}), b"\0x\x9c", b"\1x", b"\2", b"\0x\x9c\x03\x00\x00\x00\x00\x01"],
     "archive_pointer": [b"1.0", b"1.1", b"-1.0", b"9" * 30 + b".0", b"\xd9\xa1.0", b"9" * 5_000 + b".0", b"1"],

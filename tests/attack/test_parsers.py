@@ -76,6 +76,7 @@ def test_a_parser_that_fails_otherwise_is_found(monkeypatch: pytest.MonkeyPatch)
         ("keys_file", b"\2nobody", "KeysUnusable"),
         ("keys_file_whole", b"x" * 100, "KeysUnusable"),
         ("reached", b"9" * 5_000, None),
+        ("journal_row", b"\3\2x", "UndecodableFact"),
         ("answer", b"\0\0\0[]", "Garbled"),
         ("answer", b"\0\0\1{}", "Garbled"),
         ("frame", b"\1[]", "Garbled"),
