@@ -316,7 +316,7 @@ def test_a_timeout_is_answered_by_extend_and_by_abort(say: Say, client: Client, 
 
 
 def test_a_run_is_reassigned_at_the_revision_that_is_named(say: Say, client: Client, queue: str) -> None:
-    run_id = client.submit(1, queue=queue).run_id
+    run_id = client.submit(1, queue=queue, policy={"on_leader_gone": "keep"}).run_id
     moved = say("reassign", run_id, queue, "--json")
     stale = say("reassign", run_id, "somebody", "--revision", str(json.loads(moved.stdout)["revision"] - 1))
     client.cancel(run_id)
