@@ -8,6 +8,8 @@ many came from one address (``api/strangers.py``).
 Every command may carry ``Idempotency-Key``; with tenant, principal, method and path it makes the command id, under
 which the journal remembers the answer. The digest of the body travels along, so that the same key with another body is
 refused.
+
+A worker's process may say which one it is, as ``Jackline-Instance`` (``domain/instance.py``).
 """
 
 import hashlib
@@ -18,6 +20,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs
 
+from msgspec import structs
+
 from api.bodies import canonical_digest
 from api.clock import new_secret
 from api.keys import Entry, KeyRing
@@ -25,6 +29,7 @@ from api.problems import InvalidBody, RoleNotAllowed, TooManyFailures, Unauthent
 from api.roles import Roles
 from api.strangers import Strangers, address_of
 from commands.desk import Caller
+from domain.submission import ID_MAX_CHARS
 from domain.values import Moment
 
 TICKET_S = 60.0
@@ -36,22 +41,42 @@ IDEMPOTENCY_KEY_MAX_CHARS = 255
 
 _BEARER = "bearer "
 _TICKET = b"ticket="
+_INSTANCE = re.compile(rb"[A-Za-z0-9._-]{1,%d}" % ID_MAX_CHARS)
 _TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Tickets:
-    """One-time passes for urls; the oldest are dropped beyond ``TICKETS_MAX``."""
+    """One-time passes for urls; the oldest are dropped beyond ``TICKETS_MAX``.
+
+    A ticket is a secret, so it is in memory and nowhere else. A request that is repeated under its idempotency key gets
+    the ticket that it got before for as long as that one lasts, also when it was used: a repeat opens nothing more.
+    """
 
     def __init__(self) -> None:
         self._held: OrderedDict[str, tuple[Entry, float]] = OrderedDict()
+        self._issued: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
 
-    def issue(self, entry: Entry, now: Moment) -> str:
-        """A fresh ticket for whoever holds this key."""
+    def issue(self, entry: Entry, now: Moment, command_id: str | None = None) -> tuple[str, float]:
+        """A ticket for whoever holds this key, and for how many seconds it lasts: a fresh one, or the repeat's."""
+        if command_id is None:
+            return self._fresh(entry, now)
+        asked = (entry.key.key_id, command_id)  # two keys may be one principal, and a ticket is for one key
+        ticket, until = self._issued.pop(asked, ("", now.mono))
+        if now.mono < until:
+            self._issued[asked] = (ticket, until)
+            return ticket, until - now.mono
+        while len(self._issued) >= TICKETS_MAX:
+            self._issued.popitem(last=False)
+        ticket, lasts_s = self._fresh(entry, now)
+        self._issued[asked] = (ticket, now.mono + lasts_s)
+        return ticket, lasts_s
+
+    def _fresh(self, entry: Entry, now: Moment) -> tuple[str, float]:
         ticket = new_secret(TICKET_CHARS)
         while len(self._held) >= TICKETS_MAX:
             self._held.popitem(last=False)
         self._held[ticket] = (entry, now.mono + TICKET_S)
-        return ticket
+        return ticket, TICKET_S
 
     def redeem(self, ticket: str, now: Moment) -> Entry | None:
         """What the ticket stands for, once and in time."""
@@ -125,9 +150,9 @@ def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, by
     trace = headers.get(b"traceparent")
     if trace is not None and not _TRACE.fullmatch(trace):
         trace = None
+    caller = acting(entry.caller, headers)
     if shown is None and trace is None:
-        return entry.caller
-    caller = entry.caller
+        return caller
     command_id = digest = None
     if shown is not None:
         key = _checked_key(shown)
@@ -141,10 +166,26 @@ def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, by
         role=caller.role,
         leaders=caller.leaders,
         workers=caller.workers,
+        instance=caller.instance,
         command_id=command_id,
         request_digest=digest,
         traceparent=None if trace is None else trace.decode(),
     )
+
+
+def acting(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
+    """The caller as the process that it says it is.
+
+    Raises:
+        InvalidBody: what it says is no id.
+    """
+    shown = headers.get(b"jackline-instance")
+    if shown is None:
+        return caller
+    if _INSTANCE.fullmatch(shown) is None:
+        limit = f"1 to {ID_MAX_CHARS} characters of [A-Za-z0-9._-]"
+        raise InvalidBody([{"field": "Jackline-Instance", "limit": limit}])
+    return structs.replace(caller, instance=shown.decode())
 
 
 def _checked_key(shown: bytes) -> str:

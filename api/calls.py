@@ -34,6 +34,7 @@ from api.requests import SAFE_INTEGER
 from api.roles import TABLE, Roles
 from api.streams import Stream
 from commands.desk import Caller, Desk
+from domain.submission import ID_MAX_CHARS
 from journal.commit import Done
 
 T = TypeVar("T")
@@ -65,6 +66,13 @@ HEADERS: dict[str, dict[str, Any]] = {
         "description": "the fence of the lease, unless the body carries it",
         "schema": {"type": "integer", "minimum": 0, "maximum": SAFE_INTEGER},
     },
+    "Jackline-Instance": {
+        "name": "Jackline-Instance",
+        "in": "header",
+        "required": False,
+        "description": "which process the worker is; refused while another one is registered under the worker's id",
+        "schema": {"type": "string", "pattern": f"^[A-Za-z0-9._-]{{1,{ID_MAX_CHARS}}}$"},
+    },
     "Last-Event-ID": {
         "name": "Last-Event-ID",
         "in": "header",
@@ -76,6 +84,9 @@ HEADERS: dict[str, dict[str, Any]] = {
 
 RESUMES: dict[str, Any] = {"parameters": [HEADERS["Last-Event-ID"]]}
 """What the description of a stream adds: it goes on where the reader was."""
+
+AS_WORKER: dict[str, Any] = {"parameters": [HEADERS["Jackline-Instance"]]}
+"""What the description of an operation adds that a worker's process asks for itself."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -244,7 +255,7 @@ class _Plan:
 
 def _extra(method: str, plan: _Plan, given: dict[str, Any] | None) -> dict[str, Any]:
     extra = dict(given or {})
-    parameters = [] if method == "GET" else [HEADERS["Idempotency-Key"]]
+    parameters = list(extra.get("parameters", ())) + ([] if method == "GET" else [HEADERS["Idempotency-Key"]])
     if plan.reader is not None and "fence" in plan.reader.model.model_fields:
         parameters.append(HEADERS["Jackline-Fence"])
     if parameters:

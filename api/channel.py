@@ -8,7 +8,8 @@ answered.
 
 We close with 1001 when the service stops or has heard nothing for ``IDLE_S``, and with 4401 when the key is revoked;
 none of these detaches the worker, and neither does a line on which our pings are not answered. A refusal before the
-handshake is an ordinary problem document.
+handshake is an ordinary problem document. A process whose worker's id another one has taken over is told so, by the
+problem ``worker_in_use``, and its stream is no evidence of anything any more.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from typing import Literal
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
-from api.admission import require_role
+from api.admission import acting, require_role
 from api.attachments import PUSHES_MAX, Shown, pending
 from api.bodies import Reader
 from api.calls import SECURITY, encode
@@ -31,6 +32,7 @@ from api.roles import TABLE, Roles
 from api.sockets import half_open
 from api.streams import Opened
 from commands import holding, workers
+from commands.desk import Caller
 from commands.holding import Lessee
 
 PATH = "/v1/workers/{worker_id}/stream"
@@ -68,22 +70,24 @@ class Channel:
         receive, send = channel
         await receive()
         try:
-            entry = self._admit(node, scope, values[0])
+            entry, caller = self._admit(node, scope, values[0])
             node.streams.require_room()
         except Exception as error:  # noqa: BLE001  (whatever it was, the caller is told in the one way)
             await refuse(send, node.health.problem(self.key, error))
             return
         await send({"type": "websocket.accept"})
-        await Conversation(node, entry, values[0]).hold(receive, send)
+        await Conversation(node, entry.key.key_id, caller, values[0]).hold(receive, send)
 
-    def _admit(self, node: Node, scope: Scope, worker_id: str) -> Entry:
+    def _admit(self, node: Node, scope: Scope, worker_id: str) -> tuple[Entry, Caller]:
         if not node.open:
             raise Booting(node.step)
-        entry = node.gate.admit(scope, dict(scope["headers"]), node.clock())
+        headers = dict(scope["headers"])
+        entry = node.gate.admit(scope, headers, node.clock())
         require_role(entry, self.roles, self.key)
-        node.desk.require_worker(entry.caller, worker_id, "open a stream as this worker")
-        workers.check_known(node.desk, entry.caller, worker_id)
-        return entry
+        caller = acting(entry.caller, headers)
+        node.desk.require_worker(caller, worker_id, "open a stream as this worker")
+        workers.check_known(node.desk, caller, worker_id)
+        return entry, caller
 
 
 async def refuse(send: Send, problem: Problem) -> None:
@@ -96,11 +100,12 @@ async def refuse(send: Send, problem: Problem) -> None:
 class Conversation:
     """One open stream of one worker."""
 
-    def __init__(self, node: Node, entry: Entry, worker_id: str) -> None:
+    def __init__(self, node: Node, key_id: str, caller: Caller, worker_id: str) -> None:
         self._node = node
-        self._entry = entry
+        self._key_id = key_id
+        self._caller = caller
         self._worker_id = worker_id
-        self._worker = (entry.caller.tenant, worker_id)
+        self._worker = (caller.tenant, worker_id)
 
     @property
     def idle_s(self) -> float:
@@ -110,7 +115,7 @@ class Conversation:
     async def hold(self, receive: Receive, send: Send) -> None:
         """Talk until either side ends it, and note what the end is evidence of."""
         with (
-            self._node.streams.opened(self._entry.key.key_id) as opened,
+            self._node.streams.opened(self._key_id) as opened,
             self._node.attachments.attached(self._worker) as pushes,
         ):
             for lease in pending(self._node.desk, self._worker)[:PUSHES_MAX]:
@@ -167,7 +172,7 @@ class Conversation:
             if said.goodbye or said.kind == "goodbye":
                 return said, {}
             leases = [Lessee(lease["run_id"], lease["fence"]) for lease in said.leases]
-            answers = await holding.heartbeat(self._node.desk, self._entry.caller, self._worker_id, leases)
+            answers = await holding.heartbeat(self._node.desk, self._caller, self._worker_id, leases)
             answer: Shown = {"leases": answers}
         except Exception as error:  # noqa: BLE001  (one message that fails does not end the stream)
             answer = {"problem": self._node.health.problem(KEY, error).document}
@@ -178,7 +183,7 @@ class Conversation:
     async def _detached(self) -> None:
         self._node.attachments.give_up_claims(self._worker)
         try:
-            await workers.detached(self._node.desk, self._entry.caller, self._worker_id)
+            await workers.detached(self._node.desk, self._caller, self._worker_id)
         except Exception as error:  # the leases then end by their full ttl
             log.exception("worker %s was detached, and that could not be recorded", self._worker_id)
             self._node.health.note(f"{KEY}: {error!r}")

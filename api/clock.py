@@ -1,7 +1,8 @@
 """The composition root's clock, ids and chance: the only module of the service that reads or mints any of them.
 
 ``mono`` is the operating system's monotonic clock, which neither people nor time servers can set back, and which stands
-still while the machine is suspended: a suspension of the service is not charged to anybody. ``wall`` is UTC.
+still while the machine is suspended: a suspension of the machine is not charged to anybody, nor is one of the process
+(``api/attention.py``). ``wall`` is UTC.
 
 Ids are UUIDv7 as 32 hexadecimal digits: unique without asking anybody, and in the order of their making. Secrets come
 from the operating system's generator.

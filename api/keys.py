@@ -31,7 +31,7 @@ from api.clock import ALPHABET, new_secret
 from api.problems import KeyMade, KeyUnknown, LastAdminKey
 from commands.desk import Caller, Role
 from domain.refusal import InvalidCommand
-from journal.errors import IdempotencyMismatch
+from journal.errors import IdempotencyMismatch, JournalError
 
 PREFIX = "jlk"
 ID_CHARS, SECRET_CHARS, CHECK_CHARS = 8, 43, 6
@@ -96,6 +96,20 @@ class Command(msgspec.Struct, frozen=True):
     digest: str
 
 
+class KeysUnusable(JournalError):
+    """The file of the keys is no such file, or what it holds is no key."""
+
+    code = "keys_unusable"
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(
+            f"{path} cannot be read: {' '.join(problem.split())}",
+            "restore it from a backup, or move it away: the service starts with a fresh admin key then, and no other",
+            path=path,
+            problem=problem,
+        )
+
+
 class Entry(msgspec.Struct):
     """A key as the process holds it."""
 
@@ -110,12 +124,17 @@ class KeyRing:
     def __init__(self, data_dir: Path | None, most: int = KEYS_MAX) -> None:
         self.most = most
         self.path = None if data_dir is None else data_dir / "keys.sqlite3"
-        self._file = _open(self.path)
         self._entries: dict[str, Entry] = {}
         self.on_revoked: Callable[[str], None] = lambda _: None
         """Told the id of a key from now on worth nothing."""
-        for row in self._file.execute(f"SELECT {_COLUMNS}, hash FROM keys ORDER BY created_at, key_id"):  # noqa: S608
-            self._hold(_key(row[:-1]), row[-1])
+        try:
+            self._file = _open(self.path)
+            for row in self._file.execute(f"SELECT {_COLUMNS}, hash FROM keys ORDER BY created_at, key_id"):  # noqa: S608
+                self._hold(_key(row[:-1]), row[-1])
+        except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise  # the disk, or who may use it: nothing is said of what is in the file
+            raise KeysUnusable(str(self.path), str(error)) from error
 
     def __len__(self) -> int:
         return len(self._entries)

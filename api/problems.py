@@ -60,6 +60,7 @@ STATUS: Mapping[str, int] = {
     "revision_stale": 409,
     "worker_unknown": 404,
     "worker_draining": 409,
+    "worker_in_use": 409,
     "worker_quarantined": 409,
     "leases_held": 409,
     "workspace_unknown": 404,

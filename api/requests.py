@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from api.bodies import UserJson
 from commands.desk import Role
 from domain.closing import Close as ClosingCommand
+from domain.instance import WHERE_MAX_CHARS
 from domain.run_facts import State
 from domain.submission import Policy as RunPolicy
 from domain.submission import Submit as SubmitCommand
@@ -128,6 +129,9 @@ class RegisterWorker(Body):
 
     labels: dict[str, str] = Field(default_factory=dict)
     slots: int = Field(1, description="1 to 10,000")
+    where: str | None = Field(
+        None, max_length=WHERE_MAX_CHARS, description="where the process is, for people; kept with Jackline-Instance"
+    )
 
 
 class ClaimRuns(Body):

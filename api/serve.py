@@ -29,6 +29,7 @@ import uvloop
 
 from api import logs
 from api.app import build_app
+from api.attention import AttentiveClock
 from api.bodies import MAX_BYTES
 from api.boot import Boot
 from api.clock import new_id, system_clock
@@ -164,7 +165,8 @@ class _Service:
     def __init__(self, settings: Settings, listener: socket.socket) -> None:
         self._settings = settings
         self._listener = listener
-        self._node = Node(settings, system_clock, new_id())
+        self._clock = AttentiveClock(system_clock)
+        self._node = Node(settings, self._clock, new_id())
         self._boot = Boot(self._node, settings.data_dir)
         self._server = server_of(self._node)
         self._stop = asyncio.Event()
@@ -177,6 +179,7 @@ class _Service:
         serving = asyncio.ensure_future(self._server.serve([self._listener]))
         booting = asyncio.ensure_future(self._boot.up())
         stopping = asyncio.ensure_future(self._stop.wait())
+        looking = asyncio.ensure_future(self._clock.look())
         try:
             await asyncio.wait({booting, stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
             if booting.done():
@@ -189,6 +192,7 @@ class _Service:
         finally:
             await self._end(booting, serving)
             stopping.cancel()
+            looking.cancel()
         return 0
 
     def _signalled(self) -> None:

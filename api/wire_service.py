@@ -20,6 +20,14 @@ class QuarantineState(Shown):
     until: datetime
 
 
+class WorkerInstance(Shown):
+    """Which process goes by a worker's id, and since when."""
+
+    id: str
+    where: str | None
+    since: datetime
+
+
 class Worker(Shown):
     """A worker."""
 
@@ -31,6 +39,7 @@ class Worker(Shown):
     holding: list[str]
     quarantine: QuarantineState | None
     last_seen_at: datetime | None
+    instance: WorkerInstance | None
 
 
 class LeaderShown(Shown):

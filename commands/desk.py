@@ -23,13 +23,14 @@ from domain import lease as leases
 from domain import run as runs
 from domain import workspace as workspaces
 from domain.decider import Draft
+from domain.instance import SILENT_SHARE, WorkerInUse, is_other
 from domain.refusal import Refusal, RunUnknown
 from domain.run import Absent, Run, run_stream
 from domain.run_facts import RunFact, Work
 from domain.standing import Presented, Remains, RunDraft, Standing, effects_stream, lease_stream
 from domain.values import NULL, Clock, Fact, Moment, Value
 from domain.values import digest as canonical_digest
-from domain.worker import Worker, worker_stream
+from domain.worker import Registered, Worker, worker_stream
 from domain.workspace import UNPLACED, Unplaced, Workspace, workspace_stream
 from domain.workspace_facts import WorkspaceFact
 from evidence.memory import Evidence
@@ -72,13 +73,17 @@ class Timers(Value, frozen=True, kw_only=True):
 
 
 class Caller(Value, frozen=True, kw_only=True):
-    """Who asks: a principal of a tenant, its role, and the leaders and workers that it may be (null: any)."""
+    """Who asks: a principal of a tenant, its role, and the leaders and workers that it may be (null: any).
+
+    ``instance`` is which process it says it is, when it asks as a worker.
+    """
 
     tenant: str = "default"
     principal: str
     role: Role
     leaders: frozenset[str] | None = None
     workers: frozenset[str] | None = None
+    instance: str | None = None
     command_id: str | None = None
     request_digest: str | None = None
     traceparent: str | None = None
@@ -304,7 +309,28 @@ class Desk:
         if caller.leaders is not None and leader_id not in caller.leaders:
             raise NotAllowed(principal=caller.principal, action=action, allowed=f"leader {leader_id!r}")
 
+    @property
+    def silent_s(self) -> float:
+        """How long a worker may be unheard before another process may take its id over."""
+        return SILENT_SHARE * self.timers.worker_gone_s
+
     def require_worker(self, caller: Caller, worker_id: str, action: str) -> None:
+        """Refuse acting as a worker that the principal is not, or that is another process by now."""
+        self.require_principal(caller, worker_id, action)
+        self.require_instance(caller, worker_id)
+
+    def require_instance(self, caller: Caller, worker_id: str) -> None:
+        """Refuse a process that says it is another one than the registered one."""
+        if caller.instance is None:
+            return
+        worker = self.worker(caller, worker_id)
+        if isinstance(worker, Registered) and worker.instance and is_other(worker.instance, caller.instance):
+            seen, known = self.evidence.worker_seen((caller.tenant, worker_id)), worker.instance
+            left_s = 0.0 if seen is None else max(0.0, round(seen.mono + self.silent_s - self.clock().mono, 3))
+            seen_at = seen.wall.isoformat() if seen else None
+            raise WorkerInUse(worker_id, known.where, known.since.isoformat(), seen_at, left_s)
+
+    def require_principal(self, caller: Caller, worker_id: str, action: str) -> None:
         """Refuse acting as a worker that the principal is not."""
         is_worker = caller.workers is None or worker_id in caller.workers
         if caller.role not in ACTING or not is_worker:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from domain.values import Json, Moment, Value, cite
 from journal.commit import Decision, Done, Entry
 
 Decide = Callable[[Standing, Moment], RunDraft]
+CANCEL = "cancel this run"
 
 
 async def _steer(desk: Desk, caller: Caller, run_id: str, action: str, decide: Decide) -> Done[dict[str, Any]]:
@@ -62,10 +64,16 @@ async def cancel(desk: Desk, caller: Caller, run_id: str, *, keep_workspaces: bo
     """The run is cancelled at once when nobody holds it; else its holder may save and close within the grace."""
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
-        wish = Cancel(by=caller.principal, grace_s=desk.timers.cancel_grace_s, keep_workspaces=keep_workspaces)
-        return cancelled(standing, wish, desk.remains(standing), now)
+        return _cancelled(desk, caller, standing, now, keep_workspaces=keep_workspaces)
 
-    return await _steer(desk, caller, run_id, "cancel this run", decide)
+    return await _steer(desk, caller, run_id, CANCEL, decide)
+
+
+def _cancelled(
+    desk: Desk, caller: Caller, standing: Standing, now: Moment, *, keep_workspaces: bool = False
+) -> RunDraft:
+    wish = Cancel(by=caller.principal, grace_s=desk.timers.cancel_grace_s, keep_workspaces=keep_workspaces)
+    return cancelled(standing, wish, desk.remains(standing), now)
 
 
 async def verdict(
@@ -137,20 +145,56 @@ class Filter(Value, frozen=True, kw_only=True):
 
 
 async def cancel_many(desk: Desk, caller: Caller, wanted: Filter, *, dry_run: bool, limit: int) -> dict[str, Any]:
-    """Which open runs of the caller match, oldest first, and, unless it is a dry run, what became of each."""
+    """Which open runs of the caller match, oldest first, and, unless it is a dry run, what became of each.
+
+    A repeat of the command cancels those that were chosen the first time, and no run that has come to match since.
+    """
     if not 1 <= limit <= CANCEL_MANY_MAX:
         raise InvalidCommand(field="limit", value=limit, limit=f"between 1 and {CANCEL_MANY_MAX}")
-    matching = [run_id for run_id in desk.live.cards if _matches(desk, caller, wanted, run_id)]
-    chosen = matching[:limit]
     if dry_run:
-        return {"matching": len(matching), "runs": [{"run_id": run_id} for run_id in chosen]}
+        choice = _choice(desk, caller, wanted, limit)
+        return {"matching": choice["matching"], "runs": [{"run_id": run_id} for run_id in choice["chosen"]]}
+    choice = await _chosen_once(desk, caller, wanted, limit)
     gate = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def one(run_id: str) -> dict[str, Any]:
+        if run_id == choice["first"]:
+            return {"run_id": run_id, "state": choice["state"]}
         async with gate:
             return await _cancel_one(desk, caller, run_id)
 
-    return {"matching": len(matching), "runs": list(await asyncio.gather(*map(one, chosen)))}
+    return {"matching": choice["matching"], "runs": list(await asyncio.gather(*map(one, choice["chosen"])))}
+
+
+def _choice(desk: Desk, caller: Caller, wanted: Filter, limit: int) -> dict[str, Any]:
+    matching = [run_id for run_id in desk.live.cards if _matches(desk, caller, wanted, run_id)]
+    return {"matching": len(matching), "chosen": matching[:limit], "first": None}
+
+
+async def _chosen_once(desk: Desk, caller: Caller, wanted: Filter, limit: int) -> dict[str, Any]:
+    """The runs that this command is about, the first time and at each repeat.
+
+    Only a command that appends is remembered, so the choice travels as the answer of the first run's cancellation: as
+    soon as anything has happened, the whole choice is in the journal, and a repeat after a crash completes it.
+    """
+    choice = _choice(desk, caller, wanted, limit)
+    if caller.command_id is None:
+        return choice
+    remembered = await desk.execute(caller, (), lambda _: Decision((), {}, None))
+    for run_id in () if remembered.repeated else choice["chosen"]:
+
+        def decide(standing: Standing, now: Moment) -> RunDraft:
+            desk.require_leader(caller, standing.known, CANCEL)
+            return _cancelled(desk, caller, standing, now)
+
+        def answer(after: Standing, now: Moment, run_id: str = run_id) -> dict[str, Any]:
+            return {**choice, "first": run_id, "state": after.state}
+
+        with suppress(Refusal):
+            done = await desk.on_run(caller, run_id, decide, answer)
+            if done.position is not None:
+                return done.answer  # type: ignore[no-any-return]
+    return remembered.answer or choice
 
 
 def _matches(desk: Desk, caller: Caller, wanted: Filter, run_id: str) -> bool:

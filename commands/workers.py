@@ -1,9 +1,11 @@
 """Workers: they register, stay, drain, leave, and are released from quarantine."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from commands.desk import Caller, Desk
+from domain.instance import Instance, is_other, named
 from domain.values import Moment
 from domain.worker import (
     Blame,
@@ -26,14 +28,38 @@ from journal.commit import Decision, Done, Entry
 Decide = Callable[[Worker, Moment], Sequence[WorkerFact]]
 
 
-async def register_worker(
-    desk: Desk, caller: Caller, worker_id: str, labels: dict[str, str], slots: int
-) -> Done[dict[str, Any]]:
-    """The worker is known with these labels and slots; fewer of either only stop grants."""
-    desk.require_worker(caller, worker_id, "register this worker")
-    done = await _on_worker(desk, caller, worker_id, lambda worker, _: register(worker, worker_id, labels, slots))
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """What a worker says when it registers: its labels, how many runs it takes at a time, and where it is."""
+
+    labels: dict[str, str]
+    slots: int
+    where: str | None = None
+
+
+async def register_worker(desk: Desk, caller: Caller, worker_id: str, ability: Ability) -> Done[dict[str, Any]]:
+    """The worker is known with these labels and slots; fewer of either only stop grants.
+
+    Raises:
+        WorkerInUse: another process is registered under this id, and is heard.
+    """
+    desk.require_principal(caller, worker_id, "register this worker")
+
+    def decide(worker: Worker, now: Moment) -> Sequence[WorkerFact]:
+        if desk.evidence.hears_worker((caller.tenant, worker_id), now, desk.silent_s):
+            desk.require_instance(caller, worker_id)
+        instance = named(caller.instance, ability.where, now.wall)
+        return register(worker, worker_id, ability.labels, ability.slots, instance)
+
+    done = await _on_worker(desk, caller, worker_id, decide)
     desk.live.heard((caller.tenant, worker_id), desk.clock())
     return done
+
+
+def instance_of(desk: Desk, caller: Caller, worker_id: str) -> Instance | None:
+    """Which process the worker is, if it is registered and has said so."""
+    worker = desk.worker(caller, worker_id)
+    return worker.instance if isinstance(worker, Registered) else None
 
 
 async def drain_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dict[str, Any]]:
@@ -73,9 +99,14 @@ async def detached(desk: Desk, caller: Caller, worker_id: str) -> None:
     """The worker's last stream was closed by its side without a goodbye: its leases get the reconnect window.
 
     The deadlines become shorter as the fact becomes durable; a renewal on any road restores the full ttl. A lease whose
-    loss would spend the run's last attempt keeps its ttl.
+    loss would spend the run's last attempt keeps its ttl. The stream of a process whose id another one has taken over
+    says nothing about that one.
     """
-    window_s = desk.timers.reconnect_s
+    if is_other(instance_of(desk, caller, worker_id), caller.instance):
+        return
+    window_s, key = desk.timers.reconnect_s, (caller.tenant, worker_id)
+    if key in desk.live.workers:
+        desk.evidence.lost_worker(key)
     await _on_worker(desk, caller, worker_id, lambda worker, now: detach(worker, worker_id, now.wall, window_s))
 
 
@@ -105,10 +136,15 @@ def list_workers(desk: Desk, caller: Caller) -> list[dict[str, Any]]:
 
 
 def held_and_heard(desk: Desk, caller: Caller, worker_id: str) -> dict[str, Any]:
-    """What a worker holds, and when it was last heard: what no fact says."""
+    """What a worker holds, when it was last heard, and which process it is: what the read model does not keep."""
     key = (caller.tenant, worker_id)
     seen, holding = desk.evidence.worker_seen(key), desk.live.limits.held_by(key)
-    return {"holding": holding, "slots_used": len(holding), "last_seen_at": seen.wall if seen else None}
+    return {
+        "holding": holding,
+        "slots_used": len(holding),
+        "last_seen_at": seen.wall if seen else None,
+        "instance": instance_of(desk, caller, worker_id),
+    }
 
 
 def _shown(desk: Desk, caller: Caller, worker_id: str, worker: Worker) -> dict[str, Any]:
@@ -123,6 +159,7 @@ def _shown(desk: Desk, caller: Caller, worker_id: str, worker: Worker) -> dict[s
         "slots": worker.slots if isinstance(worker, Registered) else 0,
         "draining": isinstance(worker, Registered) and worker.draining,
         "quarantine": quarantine,
+        "instance": worker.instance if isinstance(worker, Registered) else None,
         "holding": desk.live.limits.held_by(key),
         "last_seen_at": seen.wall if seen else None,
     }

@@ -18,6 +18,7 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
+from domain.instance import Instance, same_process
 from domain.refusal import InvalidCommand, Refusal
 from domain.submission import check_id, check_labels
 from domain.values import Fact, Value, later
@@ -53,6 +54,7 @@ class Registered(Value, frozen=True, kw_only=True):
     draining: bool = False
     quarantine: Quarantine | None = None
     detached_at: datetime | None = None
+    instance: Instance | None = None
 
 
 Worker = Unregistered | Registered
@@ -60,11 +62,12 @@ UNREGISTERED = Unregistered()
 
 
 class WorkerRegistered(Fact, frozen=True, kw_only=True):
-    """The worker said what it is and how much it takes; ends a drain."""
+    """The worker said what it is, how much it takes, and perhaps which process it is; ends a drain."""
 
     worker_id: str
     labels: dict[str, str]
     slots: int
+    instance: Instance | None = None
 
 
 class WorkerDetached(Fact, frozen=True, kw_only=True):
@@ -176,6 +179,7 @@ def evolve(worker: Worker, fact: WorkerFact) -> Worker:
                 labels=fact.labels,
                 slots=fact.slots,
                 quarantine=worker.quarantine,
+                instance=fact.instance,
             )
         case WorkerGone() | WorkerLeft():
             return Unregistered(version=version, quarantine=worker.quarantine)
@@ -197,16 +201,20 @@ def _changed(worker: Worker, changes: dict[str, Any]) -> Worker:
     return msgspec.structs.replace(worker, **{key: value for key, value in changes.items() if key in known})
 
 
-def register(worker: Worker, worker_id: str, labels: dict[str, str], slots: int) -> list[WorkerFact]:
+def register(
+    worker: Worker, worker_id: str, labels: dict[str, str], slots: int, instance: Instance | None = None
+) -> list[WorkerFact]:
     """Facts that follow when a worker says what it is; none when nothing changed."""
     check_id("worker_id", worker_id)
     check_labels("labels", labels)
     if not 1 <= slots <= SLOTS_MAX:
         raise InvalidCommand(field="slots", value=slots, limit=f"between 1 and {SLOTS_MAX}")
-    same = isinstance(worker, Registered) and worker.labels == labels and worker.slots == slots
+    known = worker.instance if isinstance(worker, Registered) else None
+    kept = known if instance is None or same_process(known, instance) else instance
+    same = isinstance(worker, Registered) and (worker.labels, worker.slots, known) == (labels, slots, kept)
     if same and not worker.draining:  # type: ignore[union-attr]
         return []
-    return [WorkerRegistered(worker_id=worker_id, labels=labels, slots=slots)]
+    return [WorkerRegistered(worker_id=worker_id, labels=labels, slots=slots, instance=kept)]
 
 
 def drain(worker: Worker, worker_id: str, by: str) -> list[WorkerFact]:

@@ -102,6 +102,7 @@ class Evidence:
         self._activity: dict[str, Activity] = {}
         self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}
+        self._broken: set[tuple[str, str]] = set()
         self._turns: dict[str, dict[int, None]] = {}
 
     def active(self, run_id: str, now: Moment) -> None:
@@ -161,6 +162,16 @@ class Evidence:
     def saw_worker(self, worker: tuple[str, str], now: Moment) -> None:
         """A worker was heard."""
         self._seen[worker] = now
+        self._broken.discard(worker)
+
+    def lost_worker(self, worker: tuple[str, str]) -> None:
+        """The worker's last stream was closed by its side without a goodbye."""
+        self._broken.add(worker)
+
+    def hears_worker(self, worker: tuple[str, str], now: Moment, silent_s: float) -> bool:
+        """Whether the worker was heard within so many seconds, and its last stream has not broken since."""
+        seen = self._seen.get(worker)
+        return seen is not None and worker not in self._broken and now.mono < seen.mono + silent_s
 
     def worker_seen(self, worker: tuple[str, str]) -> Moment | None:
         """When a worker was last heard by this node."""
@@ -169,6 +180,7 @@ class Evidence:
     def forget_worker(self, worker: tuple[str, str]) -> None:
         """The worker left or is gone."""
         self._seen.pop(worker, None)
+        self._broken.discard(worker)
 
     def sizes(self) -> dict[str, int]:
         """How many marks are kept: none is left when nothing is under way."""
@@ -177,6 +189,7 @@ class Evidence:
             "activity": len(self._activity),
             "tools": len(self._tools),
             "workers": len(self._seen),
+            "broken": len(self._broken),
             "turns": len(self._turns),
             **self.presence.sizes(),
             **self.grounds.sizes(),

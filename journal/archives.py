@@ -12,6 +12,7 @@ was altered are found by position like any others.
 
 import contextlib
 import hashlib
+import re
 import sqlite3
 import threading
 import zlib
@@ -36,6 +37,7 @@ OPEN_FILES = 16
 
 TABLE = "CREATE TABLE blocks (number INTEGER PRIMARY KEY, body BLOB NOT NULL)"
 
+_POINTER = re.compile(rb"([0-9]{1,18})\.([0-9]{1,18})")
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(dict[int, bytes]).decode
 
@@ -65,8 +67,11 @@ def place_of(state: bytes) -> tuple[int, int]:
     Raises:
         ValueError: it is no pointer.
     """
-    number, block = state[len(MARK) :].split(b".")
-    return int(number), int(block)
+    named = _POINTER.fullmatch(state, len(MARK))
+    if named is None:
+        message = f"{state[:40]!r} is no pointer"
+        raise ValueError(message)
+    return int(named[1]), int(named[2])
 
 
 def name_of(path: Path) -> str:
@@ -92,8 +97,8 @@ class Archives:
             ArchiveUnusable: they are in a file that is missing or altered.
         """
         state = row[4]
-        if state[:1] != MARK:
-            return row
+        if not isinstance(state, bytes) or state[:1] != MARK:
+            return row  # what is no bytes is damage, and whoever reads the fact says so
         return (*row[:4], self.state(row[0], state), *row[5:])
 
     def state(self, position: int, kept: bytes) -> bytes:
@@ -143,7 +148,7 @@ class Archives:
             if row is None:
                 raise ArchiveUnusable(name, f"it has no block {block}")
             return unpack(row[0])
-        except (sqlite3.Error, zlib.error, msgspec.MsgspecError) as error:
+        except (sqlite3.Error, zlib.error, msgspec.MsgspecError, TypeError, RecursionError) as error:
             there = (self.folder / name).exists()
             raise ArchiveUnusable(name, str(error) if there else "the file is missing") from error
 

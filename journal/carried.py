@@ -45,10 +45,12 @@ def settle(connection: sqlite3.Connection, data_dir: Path, epoch: str, *, keys: 
         OSError, sqlite3.Error: there is no room, or the files cannot be written.
     """
     for (name,) in connection.execute("SELECT name FROM backup_files").fetchall():
-        if not _MAY_CARRY.fullmatch(name):
-            raise NotAJournal(str(data_dir), f"the backup carries a file named {name[:80]!r}")
+        if not isinstance(name, str) or not _MAY_CARRY.fullmatch(name):
+            raise NotAJournal(str(data_dir), f"the backup carries a file named {str(name)[:80]!r}")
         if keys or name != KEYS_NAME:
             body = connection.execute("SELECT body FROM backup_files WHERE name = ?", (name,)).fetchone()[0]
+            if not isinstance(body, bytes):
+                raise NotAJournal(str(data_dir), f"what the backup carries as {name} is no file")
             _put(data_dir / name, body)
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -76,10 +76,18 @@ def verify_rows(rows: Iterable[Row], before: Tail, tail: Tail, read: Read) -> Ve
     return Verdict(True, facts)
 
 
+def _plausible(row: Row, state: object) -> bool:
+    """Whether each column holds what it was made for: damage may turn any of them into anything."""
+    numbers = all(isinstance(number, int) for number in (row[0], row[2]))
+    return numbers and all(isinstance(text, str) for text in (row[1], row[3])) and isinstance(state, bytes)
+
+
 def _problem_of(row: Row, before: Tail, read: Read) -> str | None:
     position, stream, version, topic, state, correlation_id, stored = row
     if isinstance(state, str):  # a tool that rewrites a value may leave text where bytes were
         state = state.encode()
+    if not _plausible(row, state):
+        return "a column of it holds what no fact has there"
     if position != before.position + 1:
         return f"position {position} follows {before.position}"
     if link(before.hash, position, stream, version, topic, state) != stored:

@@ -131,7 +131,7 @@ def read_checkpoint(path: Path, store: Store, rules: str) -> Checkpoint | None:
 def _head_of(path: Path, line: bytes) -> Head:
     try:
         return msgspec.json.decode(line, type=Head)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise CheckpointUnusable(path, f"its first line is damaged ({error})") from error
 
 

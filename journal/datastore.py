@@ -93,14 +93,14 @@ def connect(path: str, profile: tuple[str, ...] = WRITER_PROFILE) -> sqlite3.Con
             connection.execute(pragma)
     except UnicodeDecodeError as error:
         connection.close()
-        raise _malformed(error) from error
+        raise malformed(error) from error
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _malformed(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
+def malformed(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
     """What SQLite said of a damaged schema, when it quotes bytes that are no text and Python cannot pass them on."""
     said = sqlite3.DatabaseError(error.object.decode(errors="backslashreplace"))
     said.sqlite_errorcode = sqlite3.SQLITE_CORRUPT

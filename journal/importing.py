@@ -90,6 +90,11 @@ class _Wrong(Exception):
     """What is wrong with a line, in words."""
 
 
+_WRONG = (
+    _Wrong, JournalError, msgspec.MsgspecError, ValueError, OverflowError, RecursionError, sqlite3.IntegrityError,
+)  # fmt: skip
+"""What a line that is not what it must be ends in: too deep, a number that no column takes, a row that is there."""
+
 _line = msgspec.json.Decoder(Line).decode
 _fact = msgspec.json.Decoder(CloudFact).decode
 _header = msgspec.json.Decoder(Header).decode
@@ -160,7 +165,7 @@ class _Lines:
             if line.type != HEADER:
                 raise NotAnExport(self._name, f"its first line is of type {line.type[:60]!r}, not {HEADER!r}")
             header = _header(line.data)
-        except (msgspec.MsgspecError, UnicodeError) as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise NotAnExport(self._name, f"its first line is {text[:40]!r}") from error
         self._digest.update(text)
         if not header.whole:
@@ -186,7 +191,7 @@ class _Lines:
             self.number += 1
             message = "it ends here, and its last line is missing"
             raise _Wrong(message)
-        except (_Wrong, JournalError, msgspec.MsgspecError, ValueError, sqlite3.IntegrityError) as error:
+        except _WRONG as error:
             problem = error.message if isinstance(error, JournalError) else str(error)
             raise ExportDamaged(self._name, self.number, " ".join(problem.split())) from error
 

@@ -25,7 +25,7 @@ from journal.carried import KEYS_NAME as KEYS_NAME
 from journal.carried import is_backup, settle
 from journal.chain import Tail, genesis, verify_rows
 from journal.commit import Journal
-from journal.datastore import READER_PROFILE, assert_durable, connect
+from journal.datastore import READER_PROFILE, assert_durable, connect, malformed
 from journal.errors import DataDirUnusable, JournalDamaged, JournalError, NotAJournal, SchemaTooNew, StorageFull
 from journal.lock import DirLock, free_bytes, unusable
 from journal.mapper import DEFAULT_CODEC, Codec
@@ -280,6 +280,8 @@ def said_plainly(path: Path) -> Iterator[None]:
         raise unusable(path, error) from error
     except sqlite3.Error as error:
         raise _plain(path, error) from error
+    except UnicodeDecodeError as error:
+        raise _plain(path, malformed(error)) from error
 
 
 def _plain(path: Path, error: sqlite3.Error) -> JournalError:

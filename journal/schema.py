@@ -22,6 +22,9 @@ from journal.errors import NotAJournal, SchemaTooNew
 APPLICATION_ID = 0x4A4B4C4E
 """Marks the file as ours in SQLite's header ("JKLN")."""
 
+VERSION_DIGITS = 9
+"""What is longer is no version of a schema."""
+
 SCHEMA_VERSION = 2
 
 CORRELATION_INDEX = (
@@ -93,7 +96,7 @@ def require_ours(connection: sqlite3.Connection, path: str) -> int:
         shown = ", ".join(sorted(tables)[:5]) or "no tables"
         raise NotAJournal(path, f"it is a database of another program ({shown})")
     version = meta(connection, "schema_version")
-    if version is None or not version.isdecimal():
+    if version is None or not version.isdecimal() or len(version) > VERSION_DIGITS:
         raise NotAJournal(path, f"its schema version is {version!r}")
     return int(version)
 

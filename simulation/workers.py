@@ -64,7 +64,7 @@ class Worker(Actor):
         self.estranged = False
         return self.message(
             f"registers with {slots} slots",
-            lambda desk, caller: workers.register_worker(desk, caller, self.name, labels, slots),
+            lambda desk, caller: workers.register_worker(desk, caller, self.name, workers.Ability(labels, slots)),
         )
 
     def claim(self) -> Message:

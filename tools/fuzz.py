@@ -11,7 +11,8 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["api", "journal", "domain", "projections"]):
+ROOMS = ["api", "journal", "domain", "projections", "commands", "jackline", "watchers"]
+with atheris.instrument_imports(include=ROOMS):
     from tests.attack.parsers import SEEDS, read
 
 LONGEST = 4_096

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from api import requests, wire
-from api.calls import Answer, Call, Endpoint
+from api.calls import AS_WORKER, Answer, Call, Endpoint
 from api.problems import Stopping
 from commands import claims
 from journal.commit import Done
@@ -18,7 +18,7 @@ def _open(call: Call) -> None:
         raise Stopping
 
 
-@router.post("/v1/claims", response_model=wire.Claims)
+@router.post("/v1/claims", response_model=wire.Claims, openapi_extra=AS_WORKER)
 async def claim(call: Call, body: requests.ClaimRuns) -> Answer:
     """Claim runs that are due; waits up to `wait_s` for the first, and may grant none."""
     _open(call)
@@ -28,7 +28,7 @@ async def claim(call: Call, body: requests.ClaimRuns) -> Answer:
     return done
 
 
-@router.post("/v1/runs/{run_id}/claim", response_model=wire.Claim)
+@router.post("/v1/runs/{run_id}/claim", response_model=wire.Claim, openapi_extra=AS_WORKER)
 async def claim_run(call: Call, run_id: str, body: requests.ClaimRun) -> Answer:
     """Claim this very run, unless somebody holds it."""
     _open(call)
@@ -40,6 +40,7 @@ async def claim_run(call: Call, run_id: str, body: requests.ClaimRun) -> Answer:
     status_code=201,
     response_model=wire.Reservation,
     responses={204: {"description": "nothing is due"}, "default": {"description": "a problem (RFC 9457)"}},
+    openapi_extra=AS_WORKER,
 )
 async def reserve(call: Call, body: requests.Reserve) -> Answer:
     """Set a run aside for a worker that is getting ready; 204 when nothing is due."""
@@ -50,7 +51,7 @@ async def reserve(call: Call, body: requests.Reserve) -> Answer:
     return done
 
 
-@router.post("/v1/reservations/{token}/bind", response_model=wire.Claim)
+@router.post("/v1/reservations/{token}/bind", response_model=wire.Claim, openapi_extra=AS_WORKER)
 async def bind(call: Call, token: str, body: requests.Bind) -> Answer:
     """Turn a reservation into a lease: from here on there is a right to write."""
     _open(call)

@@ -5,7 +5,6 @@ from typing import Any
 from fastapi import APIRouter
 
 from api import requests, wire_service
-from api.admission import TICKET_S
 from api.calls import Answer, Call, Endpoint
 from api.keys import Command, Wanted
 
@@ -56,9 +55,12 @@ async def whoami(call: Call) -> Answer:
 
 @router.post("/v1/tickets", status_code=201, response_model=wire_service.Ticket)
 async def ticket(call: Call) -> Answer:
-    """Get a one-time pass for a url that cannot carry a header: `?ticket=` on a stream, within a minute."""
-    issued = call.node.tickets.issue(call.entry, call.node.clock())
-    return {"ticket": issued, "expires_in_s": TICKET_S}
+    """Get a one-time pass for a url that cannot carry a header: `?ticket=` on a stream, within a minute.
+
+    A repeat under the same idempotency key gets the same ticket until it has expired, used or not.
+    """
+    issued, lasts_s = call.node.tickets.issue(call.entry, call.node.clock(), call.caller.command_id)
+    return {"ticket": issued, "expires_in_s": round(lasts_s, 3)}
 
 
 def _ids(given: list[str] | None) -> tuple[Any, ...] | None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from api import model_queries, requests, wire_models, wire_service
-from api.calls import Answer, Call, Endpoint
+from api.calls import AS_WORKER, Answer, Call, Endpoint
 from api.stored import model_of
 from api.wire import Renewals
 from commands import holding, workers
@@ -19,17 +19,26 @@ WORKER = "/v1/workers/{worker_id}"
 REGISTERED = ("active", "draining", "quarantined")
 
 
-@router.post(f"{WORKER}/heartbeat", response_model=Renewals)
+@router.post(f"{WORKER}/heartbeat", response_model=Renewals, openapi_extra=AS_WORKER)
 async def heartbeat(call: Call, worker_id: str, body: requests.Heartbeat) -> Answer:
     """Renew every lease that is listed; one answer for each, in order."""
     leases = [Lessee(lease["run_id"], lease["fence"]) for lease in body.leases]
     return {"leases": await holding.heartbeat(call.desk, call.caller, worker_id, leases)}
 
 
-@router.put(WORKER, response_model=wire_service.Worker)
+@router.put(WORKER, response_model=wire_service.Worker, openapi_extra=AS_WORKER)
 async def register(call: Call, worker_id: str, body: requests.RegisterWorker) -> Answer:
-    """Say what the worker is and how much it takes; fewer slots or labels only stop grants."""
-    return _shown(await workers.register_worker(call.desk, call.caller, worker_id, body.labels, body.slots))
+    """Say what the worker is and how much it takes; fewer slots or labels only stop grants.
+
+    A process that names its instance is refused while another one is registered and heard. Once that one is silent, it
+    takes the id over, and claims of the former one that still wait are given up.
+    """
+    before = workers.instance_of(call.desk, call.caller, worker_id)
+    ability = workers.Ability(body.labels, body.slots, body.where)
+    done = await workers.register_worker(call.desk, call.caller, worker_id, ability)
+    if before is not None and before != workers.instance_of(call.desk, call.caller, worker_id):
+        call.node.attachments.give_up_claims((call.caller.tenant, worker_id))
+    return _shown(done)
 
 
 @router.get("/v1/workers", response_model=wire_models.WorkerPage)
@@ -52,13 +61,13 @@ async def show(call: Call, worker_id: str) -> Answer:
     return _worker(workers.show_worker(call.desk, call.caller, worker_id))
 
 
-@router.post(f"{WORKER}/drain", response_model=wire_service.Worker)
+@router.post(f"{WORKER}/drain", response_model=wire_service.Worker, openapi_extra=AS_WORKER)
 async def drain(call: Call, worker_id: str, body: requests.Nothing) -> Answer:
     """Grant the worker no more runs; what it holds goes on."""
     return _shown(await workers.drain_worker(call.desk, call.caller, worker_id))
 
 
-@router.delete(WORKER, status_code=204)
+@router.delete(WORKER, status_code=204, openapi_extra=AS_WORKER)
 async def leave(call: Call, worker_id: str) -> Answer:
     """Sign the worker off; refused while it holds leases."""
     return await workers.leave_worker(call.desk, call.caller, worker_id)
@@ -91,6 +100,7 @@ def _worker(worker: dict[str, Any]) -> dict[str, Any]:
         "holding": worker["holding"],
         "quarantine": worker["quarantine"],
         "last_seen_at": worker["last_seen_at"],
+        "instance": worker["instance"],
     }
 
 

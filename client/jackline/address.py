@@ -11,12 +11,15 @@ Failure: a file that is named but cannot be read is an error with its path; one 
 A key that cannot be one is refused by where it came from, and never shown: it may be a good one with a slip in it.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import httpx
 
 from jackline.errors import JacklineError
 
@@ -104,8 +107,14 @@ def _read(path: Path) -> str | None:
 
 
 def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_url(url):
         msg = f"{url!r} is not an http or https url; say for example {DEFAULT_URL}"
         raise Misplaced(msg)
     return url.rstrip("/")
+
+
+def _is_url(url: str) -> bool:
+    with contextlib.suppress(ValueError, httpx.InvalidURL):
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(httpx.URL(url).host) and parts.port != 0
+    return False

@@ -7,6 +7,7 @@ user (payloads, partials, answers) is annotated `Any` and handed through untouch
 """
 
 import dataclasses
+import json
 import types
 import typing
 from collections.abc import Mapping
@@ -42,6 +43,35 @@ def decode(kind: type[T], document: Any, path: str = "$") -> T:
             msg = f"{path}.{name} is missing"
             raise Garbled(msg)
     return kind(**values)
+
+
+def parsed(text: str | bytes, what: str) -> Any:
+    """The JSON in a text, or `Garbled`; so is JSON that is nested too deep to be read."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        msg = f"{what} is not JSON: {text[:80]!r}"
+        raise Garbled(msg) from error
+
+
+def member(document: Any, name: str) -> Any:
+    """One member of a document that must have it, or `Garbled`."""
+    if not isinstance(document, Mapping):
+        msg = f"$ is {type(document).__name__}, an object was promised"
+        raise Garbled(msg)
+    if name not in document:
+        msg = f"$.{name} is missing"
+        raise Garbled(msg)
+    return document[name]
+
+
+def members(document: Any, name: str) -> list[dict[str, Any]]:
+    """A member that is a list of objects, or `Garbled`."""
+    found = member(document, name)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        msg = f"$.{name} is no list of objects"
+        raise Garbled(msg)
+    return found
 
 
 def decode_list(kind: type[T], documents: Any, path: str = "$") -> list[T]:

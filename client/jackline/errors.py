@@ -12,7 +12,9 @@ Every class is built from the problem document itself, so that errors survive pi
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+RETRY_AFTER_MAX_S: Final = 86_400.0  # beyond it, and of what is no number of seconds, nothing is believed
 
 
 class JacklineError(Exception):
@@ -58,7 +60,7 @@ class Problem(JacklineError):
     def retry_after_s(self) -> float | None:
         """Seconds after which asking again may help; None when waiting does not."""
         value = self.fields.get("retry_after_s")
-        return float(value) if isinstance(value, int | float) else None
+        return float(value) if isinstance(value, int | float) and 0 <= value <= RETRY_AFTER_MAX_S else None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.detail}"
@@ -158,6 +160,22 @@ class WorkerUnfit(Problem):
     """The worker may not be granted this run: draining, quarantined, without the labels, or at a limit."""
 
     codes = frozenset({"worker_draining", "worker_quarantined", "labels_missing", "limit_reached"})
+
+
+class WorkerInUse(Problem):
+    """Another process is registered under this worker's id, and was heard."""
+
+    codes = frozenset({"worker_in_use"})
+
+    @property
+    def where(self) -> str | None:
+        """Where it says that it is."""
+        return self._text("where")
+
+    @property
+    def since(self) -> str | None:
+        """Since when it has been registered."""
+        return self._text("since")
 
 
 class LeasesHeld(Problem):

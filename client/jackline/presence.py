@@ -27,7 +27,7 @@ from jackline._async.runs import json_of
 from jackline._async.transport import Ask, AsyncTransport
 from jackline.address import Address
 from jackline.clock import Clock
-from jackline.decode import decode, decode_list
+from jackline.decode import decode, decode_list, member
 from jackline.errors import Forbidden, Garbled, Invalid, Problem, RateLimited, Unauthorised, Unknown
 from jackline.models import TERMINAL, Fact, Hello, LeaderInfo, Page, Settled
 from jackline.retrying import Retry
@@ -131,7 +131,7 @@ class Presence:
             self.away_since = decode(Hello, document).away_since
             self._be("stream")
         elif frame.name == "settled_while_away":
-            self.settled += decode_list(Settled, document.get("runs"))
+            self.settled += decode_list(Settled, member(document, "runs"))
             self.changed()
         elif frame.name.startswith("run."):
             self._keep(decode(Fact, document))

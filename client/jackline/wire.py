@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jackline.decode import parsed
 from jackline.errors import Garbled, Problem, Unknown, problem
 
 UNANSWERED = frozenset({502, 503, 504})
 WORTH_REPEATING = frozenset({429}) | UNANSWERED
+DIGITS_MAX = 18
 # Statuses of silence whose codes are a real answer: nothing was tried, and asking again does not help by itself.
 ANSWERED_CODES = frozenset({"read_model_behind"})
 
@@ -59,21 +61,25 @@ def _json(content: bytes, status: int) -> Any:
     if not content:
         return None
     try:
-        return json.loads(content)
-    except ValueError as error:
+        return parsed(content, "the answer")
+    except Garbled:
         if status >= 400:
             return None
-        msg = f"the answer is not JSON: {content[:80]!r}"
-        raise Garbled(msg) from error
+        raise
 
 
 def _position(headers: Mapping[str, str]) -> int | None:
     text = headers.get("Jackline-Position", "")
-    return int(text) if text.isdigit() else None
+    return int(text) if _is_number(text) else None
+
+
+def _is_number(text: str) -> bool:
+    """Whether this is a whole number as HTTP writes them; there are digits that are none, and numbers without end."""
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
 
 
 def _with_retry_after(document: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping[str, Any]:
     text = headers.get("Retry-After", "")
-    if "retry_after_s" in document or not text.isdigit():
+    if "retry_after_s" in document or not _is_number(text):
         return document
     return {**document, "retry_after_s": float(text)}

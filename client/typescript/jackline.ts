@@ -883,6 +883,7 @@ export interface ListedWorker {
   holding: string[];
   quarantine: QuarantineState | null;
   last_seen_at: string | null;
+  instance: WorkerInstance | null;
   changed_at: string | null;
   counts: WorkerCounts;
 }
@@ -1297,6 +1298,13 @@ export interface RecordedExitSeen {
   code: number | null;
 }
 
+/** One process: what it calls itself, where it says that it is, and since when it has been registered. */
+export interface RecordedInstance {
+  id: string;
+  where: string | null;
+  since: string;
+}
+
 /** What the run's owner decided in advance, for every case that needs no person. */
 export interface RecordedPolicy {
   max_attempts: number;
@@ -1344,6 +1352,8 @@ export interface RegisterWorker {
   labels?: { [key: string]: string };
   /** 1 to 10,000 */
   slots?: number;
+  /** where the process is, for people; kept with Jackline-Instance */
+  where?: string | null;
 }
 
 /** The leader's judgement. */
@@ -2100,6 +2110,7 @@ export interface Worker {
   holding: string[];
   quarantine: QuarantineState | null;
   last_seen_at: string | null;
+  instance: WorkerInstance | null;
 }
 
 /** What came of a worker's attempts. */
@@ -2168,6 +2179,13 @@ export interface WorkerGoneV1 {
   data: WorkerGone;
 }
 
+/** Which process goes by a worker's id, and since when. */
+export interface WorkerInstance {
+  id: string;
+  where: string | null;
+  since: string;
+}
+
 /** The worker said goodbye. */
 export interface WorkerLeft {
   worker_id: string;
@@ -2213,14 +2231,15 @@ export interface WorkerQuarantinedV1 {
   data: WorkerQuarantined;
 }
 
-/** The worker said what it is and how much it takes; ends a drain. */
+/** The worker said what it is, how much it takes, and perhaps which process it is; ends a drain. */
 export interface WorkerRegistered {
   worker_id: string;
   labels: { [key: string]: string };
   slots: number;
+  instance: RecordedInstance | null;
 }
 
-/** `worker.registered.v1`: The worker said what it is and how much it takes; ends a drain. */
+/** `worker.registered.v1`: The worker said what it is, how much it takes, and perhaps which process it is; ends a drain. */
 export interface WorkerRegisteredV1 {
   position: number;
   fact_id: string;

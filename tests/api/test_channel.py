@@ -17,7 +17,7 @@ from api import channel
 from api.clock import system_clock
 from domain.values import Moment
 from tests.api.service import Service, listening, running
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
 TOPIC = "worker.detached.v1"
 
@@ -33,7 +33,7 @@ class Worker:
         return await self.hear()
 
     async def hear(self) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BOUND_S):
             return json.loads(await self.socket.recv())
 
     async def closed(self) -> int | None:
@@ -55,9 +55,13 @@ class Workers:
         self.service = service
         self.url = url
 
-    def __call__(self, worker_id: str = "w1", key: str | None = None, query: str = "") -> connect:
+    def __call__(
+        self, worker_id: str = "w1", key: str | None = None, query: str = "", instance: str | None = None
+    ) -> connect:
         uri = f"{self.url.replace('http', 'ws')}/v1/workers/{worker_id}/stream{query}"
         head = {} if key == "" else {"Authorization": f"Bearer {key or self.service.key}"}
+        if instance is not None:
+            head["Jackline-Instance"] = instance
         return connect(uri, additional_headers=head, proxy=None)
 
     def detachments(self) -> int:
@@ -359,3 +363,24 @@ async def test_a_refused_handshake_is_no_error_of_the_service(
             pass
 
     assert [] == [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_the_stream_of_a_process_that_was_taken_over_is_told_so_and_detaches_nobody(workers: Workers) -> None:
+    desk, path = workers.service.node.desk, "/v1/workers/w1"
+    await workers.service.ok("PUT", path, {}, headers={"Jackline-Instance": "a1"})
+    async with workers(instance="a1") as socket:
+        first = Worker(socket)
+        await first.say(seq=1, leases=[])
+        desk.evidence.lost_worker(("default", "w1"))  # as if another stream of it had broken
+        await workers.service.ok("PUT", path, {}, headers={"Jackline-Instance": "b2"})
+
+        told = await first.say(seq=2, leases=[])
+        first.drop()
+    await workers.gone()
+
+    assert (2, "worker_in_use") == (told["seq"], told["problem"]["code"])
+    assert 0 == workers.detachments()
+    with pytest.raises(InvalidStatus) as refused:
+        async with workers(instance="a1"):
+            pass
+    assert 409 == refused.value.response.status_code

@@ -12,6 +12,7 @@ from journal.checkpoints import CHECKPOINT_NAME, read_checkpoint, write_checkpoi
 from projections import checkpointing
 from projections.live.kept import rules
 from tests.api.service import Service, running
+from tests.waiting import BOUND_S
 
 
 async def checkpoints(service: Service) -> dict[str, Any]:
@@ -79,7 +80,7 @@ async def test_a_stop_waits_for_the_checkpoint_that_is_being_written(
     def slowly(*given: Any) -> int:
         under_way.append(under_way[-1] + 1)
         entered.set()
-        assert released.wait(10)
+        assert released.wait(BOUND_S)
         size = write(*given)
         under_way.append(under_way[-1] - 1)
         return size

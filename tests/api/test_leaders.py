@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from tests.api.dead_line import proxied
 from tests.api.service import Service, listening, running
 from tests.api.test_streams import STREAM, Listening, Reader
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
 PRESENCE = "/v1/leaders/ada/presence"
 
@@ -34,7 +34,7 @@ def socket_of(there: Listening, leader_id: str = "ada", url: str = "") -> connec
 
 
 async def heard(connection: ClientConnection) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(BOUND_S):
         return json.loads(await connection.recv())
 
 

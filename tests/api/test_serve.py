@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from projections.stored.catalogue import NAMES
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -59,11 +59,11 @@ class Process:
     def stopped(self, number: signal.Signals = signal.SIGTERM) -> int:
         """The exit code after this signal."""
         self.child.send_signal(number)
-        return self.child.wait(20)
+        return self.child.wait(BOUND_S)
 
     def refused(self) -> tuple[int, str]:
         """Exit code and the one line of a start that fails."""
-        code = self.child.wait(20)
+        code = self.child.wait(BOUND_S)
         lines = self.words.splitlines()
         assert 1 == len(lines), self.words
         return code, lines[0]
@@ -120,7 +120,7 @@ def test_a_signal_drains_and_the_process_ends_with_nothing_lost(serve: Any, numb
             process.child.send_signal(number)
             rest = list(lines)
 
-    assert 0 == process.child.wait(20)
+    assert 0 == process.child.wait(BOUND_S)
     assert ": the service is stopping" in rest
 
 

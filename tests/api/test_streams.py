@@ -12,7 +12,7 @@ import pytest_asyncio
 from api import streams
 from api.streams import frame
 from tests.api.service import Service, listening, running
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -28,7 +28,7 @@ class Reader:
     async def frames(self, count: int) -> list[dict[str, str]]:
         """The next frames, as many as asked for; fewer when the stream ends."""
         found: list[dict[str, str]] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BOUND_S):
             frame: dict[str, str] = {}
             while len(found) < count:
                 line = await anext(self._lines, None)

@@ -1,10 +1,12 @@
 """Workers and queues over HTTP: registered, drained, put aside, signed off, and kept within limits."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tests.api.service import Service
+from tests.waiting import eventually
 
 
 def run(run_id: str, verb: str = "") -> str:
@@ -123,3 +125,68 @@ async def test_an_operator_puts_a_worker_aside_with_a_reason_until_it_is_release
     assert ("quarantined", "its disk is full") == (aside["state"], aside["quarantine"]["reason"])
     assert "worker_unknown" == unknown["code"]
     assert "active" == released["state"]
+
+
+async def test_another_process_under_a_workers_id_is_refused_by_name(service: Service) -> None:
+    first, second = {"Jackline-Instance": "a1"}, {"Jackline-Instance": "b2"}
+    shown = await service.ok("PUT", "/v1/workers/w1", {"where": "here"}, headers=first)
+
+    refusal = await service.refused("PUT", "/v1/workers/w1", {"where": "there"}, headers=second)
+    listed = (await service.ok("GET", "/v1/workers"))["items"]
+
+    assert ("a1", "here") == (shown["instance"]["id"], shown["instance"]["where"])
+    assert (409, "worker_in_use", "here") == (refusal["status"], refusal["code"], refusal["where"])
+    assert shown["instance"]["since"] == refusal["since"].replace("+00:00", "Z")
+    assert 0 < refusal["retry_after_s"] <= 30
+    assert [shown["instance"]] == [each["instance"] for each in listed]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/workers/w1/heartbeat", {"leases": []}),
+        ("POST", "/v1/claims", {"worker_id": "w1"}),
+        ("POST", "/v1/runs/{run_id}/claim", {"worker_id": "w1"}),
+        ("POST", "/v1/reservations", {"worker_id": "w1"}),
+        ("POST", "/v1/workers/w1/drain", {}),
+        ("DELETE", "/v1/workers/w1", None),
+    ],
+)
+async def test_whatever_another_process_asks_as_the_worker_is_refused(
+    service: Service, method: str, path: str, body: Any
+) -> None:
+    run_id = await service.submitted()
+    await service.ok("PUT", "/v1/workers/w1", {}, headers={"Jackline-Instance": "a1"})
+
+    refusal = await service.refused(method, path.format(run_id=run_id), body, headers={"Jackline-Instance": "b2"})
+
+    assert "worker_in_use" == refusal["code"]
+
+
+@pytest.mark.parametrize(("instance", "status"), [("a" * 128, 200), ("a" * 129, 422), ("", 422), ("a b", 422)])
+async def test_the_name_of_an_instance_is_bounded(service: Service, instance: str, status: int) -> None:
+    answer = await service.ask("PUT", "/v1/workers/w1", {}, headers={"Jackline-Instance": instance})
+
+    assert status == answer.status_code
+
+
+@pytest.mark.parametrize(("size", "status"), [(256, 200), (257, 422)])
+async def test_where_an_instance_is_is_bounded(service: Service, size: int, status: int) -> None:
+    assert status == (await service.ask("PUT", "/v1/workers/w1", {"where": "x" * size})).status_code
+
+
+async def test_claims_that_wait_are_given_up_when_their_worker_starts_anew(service: Service) -> None:
+    head = {"Jackline-Instance": "a1"}
+    await service.ok("PUT", "/v1/workers/w1", {"where": "process 1"}, headers=head)
+    asked = {"worker_id": "w1", "wait_s": 60}
+    waiting = asyncio.ensure_future(service.ok("POST", "/v1/claims", asked, headers=head))
+
+    async def waits() -> bool:
+        return service.node.desk.live.bells.waits(("default", "w1"))
+
+    await eventually(waits, what="the claim waits")
+    await service.ok("PUT", "/v1/workers/w1", {"where": "process 2"}, headers=head)
+    run_id = await service.submitted()
+
+    assert [] == (await waiting)["claims"]
+    assert "queued" == (await service.ok("GET", run(run_id)))["state"]

@@ -25,7 +25,7 @@ STREAMED = "/v1/leaders/{leader_id}/presence"
 """Answers only events, for as long as it is open: it has tests of its own."""
 REFUSED = ["2xx", "401", "403", "404", "409", "422", "428"]
 """How a request may be answered whose shape is right: what it means may still be refused, by one of these."""
-GIVEN_UP_S = 3_600
+GIVEN_UP_S = 6 * 3_600
 
 
 @dataclass(frozen=True)

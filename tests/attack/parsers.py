@@ -1,7 +1,9 @@
 """Everything that reads what others wrote, as functions of bytes: each returns, or refuses by name; nothing else.
 
-The table is what the suite tries with Hypothesis and `tools/fuzz.py` with a coverage-guided fuzzer. Bodies and queries
-are found by looking: a model that comes later is tried as well.
+The table is what the suite tries with Hypothesis and `tools/fuzz.py` with a coverage-guided fuzzer: here what is asked
+of the service, bodies and queries found by looking, so that a model that comes later is tried as well; beside it what
+reads files (`stored_parsers`), what the client and its workers read (`client_parsers`), and what the watcher of a
+cluster reads (`cluster_parsers`).
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from api import requests
-from api.admission import Gate, Tickets, caller_of
+from api.admission import Gate, Tickets, acting, caller_of
 from api.app import endpoints
 from api.bodies import Reader
 from api.calls import Call, Tree, _read_query
@@ -31,10 +33,14 @@ from api.strangers import Strangers
 from api.views import place_of, resume_at
 from domain.refusal import Refusal
 from domain.values import Moment
-from journal.errors import UndecodableFact, UnknownTopic
+from jackline.errors import JacklineError, Problem
+from journal.errors import JournalError, UndecodableFact, UnknownTopic
 from journal.mapper import Codec
 from journal.topics import TOPICS
 from projections.stored.listing import Listing, read_cursor
+from tests.attack import client_parsers, cluster_parsers, stored_parsers
+from watchers.kubernetes.credentials import NoAccess
+from watchers.kubernetes.server import Blind, Expired, Refused
 
 NOW = Moment(datetime(2026, 1, 1, tzinfo=UTC), 0.0)
 MANY = 1_000_000
@@ -107,6 +113,11 @@ def resuming(data: bytes) -> None:
     call = Call({"type": "http", "headers": [(b"last-event-id", data)]})
     place_of(data.decode("utf-8", "replace"), "after")
     resume_at(call, 0)
+
+
+def instance(data: bytes) -> None:
+    """Which process a worker says that it is."""
+    acting(ENTRY.caller, {b"jackline-instance": data})
 
 
 def fence(data: bytes) -> None:
@@ -216,9 +227,14 @@ def http(data: bytes) -> None:
 PARSERS: dict[str, Callable[[bytes], None]] = {
     "key": key, "ticket": ticket, "idempotency_key": idempotency_key, "cursor": cursor, "fence": fence,
     "resuming": resuming, "query": query, "body": body, "goodbye": goodbye, "fact": fact, "topic": topic,
-    "setting": setting, "path": path, "http": http,
+    "setting": setting, "path": path, "http": http, "instance": instance,
+    **stored_parsers.PARSERS, **client_parsers.PARSERS, **cluster_parsers.PARSERS,
 }  # fmt: skip
 SEEDS: dict[str, list[bytes]] = {
+    **stored_parsers.SEEDS,
+    **client_parsers.SEEDS,
+    **cluster_parsers.SEEDS,
+    "instance": [b"a1", b"a" * 129, b"\xff"],
     "key": [TOKEN.encode(), TOKEN.encode()[:-1], b"jlk_a_b_c", b"____"],
     "ticket": [b"ticket=abc", b"ticket=&ticket=%ff", b"ticket=%"],
     "cursor": [b"AAAA", b"gqFhoWI", base64.urlsafe_b64encode(b"x" * 12 + b"\x92" + b"\x91" * 1_450)],
@@ -245,6 +261,10 @@ SEEDS: dict[str, list[bytes]] = {
 }
 
 
+NAMED = (JournalError, InvalidSetting, JacklineError, NoAccess, Blind, Expired, Refused)
+"""What says by its very class what is wrong, beside the refusals that are answered."""
+
+
 def read(name: str, data: bytes) -> str | None:
     """The code by which this parser refuses the data; None when it takes it.
 
@@ -253,7 +273,9 @@ def read(name: str, data: bytes) -> str | None:
     """
     try:
         PARSERS[name](data)
-    except (UndecodableFact, UnknownTopic, InvalidSetting) as refusal:
+    except Problem as refusal:
+        return refusal.code
+    except NAMED as refusal:
         return type(refusal).__name__
     except Refusal as refusal:
         if refusal.code not in STATUS:

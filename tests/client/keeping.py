@@ -11,7 +11,7 @@ from jackline.clock import monotonic
 from jackline.worker import keeper
 from jackline.worker.environment import MARK
 from jackline.worker.processes import Identity, end_marked
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 
 class Kept:
@@ -44,7 +44,7 @@ class Kept:
     def ended(self) -> dict[str, Any]:
         """The evidence, once the keeper has gone."""
         assert self.process is not None
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=BOUND_S)
         found: dict[str, Any] = json.loads((self.control / "exit.json").read_text())
         return found
 

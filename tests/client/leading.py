@@ -10,7 +10,7 @@ from pathlib import Path
 from jackline.worker.environment import MARK
 from jackline.worker.processes import marked
 from tests.client.serving import Service, WorkerProcess, bare_environment
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 # Says that it has begun, and ends by itself when it is allowed to, or politely when it is asked to.
 PATIENT = 'echo begun; while [ ! -e "$0" ]; do sleep 0.05; done; echo over'
@@ -84,7 +84,7 @@ class Led:
         os.close(self._master)
         self._master = None
 
-    def ended(self, within_s: float = 30.0) -> int:
+    def ended(self, within_s: float = BOUND_S) -> int:
         """Its exit code, once it has ended."""
         return self.process.wait(timeout=within_s)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from jackline import Client, Retry
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
-PATIENT = Retry(patience_s=20.0)
+PATIENT = Retry(patience_s=BOUND_S)
 
 
 def text_of(client: Client, run_id: str, stream: str = "stdout") -> str:
@@ -74,7 +74,7 @@ class Service:
         if self.process is None:
             return 0
         self.process.terminate()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=BOUND_S)
 
     def close(self) -> None:
         """Whatever it takes."""
@@ -93,11 +93,11 @@ class Service:
 class WorkerProcess:
     """A `jackline work` process, in a place of its own."""
 
-    def __init__(self, service: Service, worker_id: str, *words: str) -> None:
+    def __init__(self, service: Service, worker_id: str, *words: str, place: str = "workers") -> None:
         self.service = service
         self.worker_id = worker_id
         self.words = words
-        self.home = service.place / "workers" / worker_id
+        self.home = service.place / place / worker_id
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> "WorkerProcess":
@@ -128,7 +128,7 @@ class WorkerProcess:
         assert self.process is not None
         self.process.wait()
 
-    def stop(self, within_s: float = 30.0) -> int:
+    def stop(self, within_s: float = BOUND_S) -> int:
         """End it in good order; its exit code."""
         self.send(signal.SIGTERM)
         assert self.process is not None
@@ -150,6 +150,10 @@ class WorkerProcess:
             self.process.kill()
             self.process.wait()
 
+    def text(self) -> str:
+        """Everything that it has said, also outside of its log."""
+        return self._log.read_text() if self._log.exists() else ""
+
     @property
     def _log(self) -> Path:
-        return self.service.place / f"{self.worker_id}.log"
+        return self.home.parent / f"{self.worker_id}.log"

@@ -13,7 +13,7 @@ from jackline import Client
 from jackline.cli import show
 from jackline.models import PolicyOptions
 from tests.client.serving import Service, WorkerProcess, bare_environment, free_port
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +36,7 @@ def say(shared: Service) -> Say:
         environment = env or bare_environment() | {"JACKLINE_DATA_DIR": str(data_dir), "COLUMNS": "200"}
         command = [str(shared.script), *words]
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False, **options
+            command, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False, **options
         )
 
     return said
@@ -160,7 +160,7 @@ def test_a_question_is_answered_from_the_command_line(say: Say, hand: WorkerProc
     run_id = say("submit", "--", "sh", "-c", script).stdout.strip()
     until(lambda: client.run(run_id).state == "waiting_input", what="it waits")
     answered = say("answer", run_id, '{"branch": "main"}')
-    client.wait(run_id, 20)
+    client.wait(run_id, BOUND_S)
 
     assert 0 == answered.returncode
     assert '{"branch": "main"}' == say("logs", run_id).stdout
@@ -304,7 +304,7 @@ def test_nobody_at_the_door_is_unknown_and_not_a_no(say: Say) -> None:
 
 def test_a_reader_that_goes_away_is_no_error(shared: Service) -> None:
     command = f"{shared.script} --help | head -1"
-    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=BOUND_S, check=False)
 
     assert "Traceback" not in said.stderr
 
@@ -324,7 +324,7 @@ def test_an_interrupt_asks_a_followed_run_to_end(shared: Service, hand: WorkerPr
     assert following.stdout is not None
     assert "up\n" == following.stdout.readline()
     following.send_signal(signal.SIGINT)
-    _, err = following.communicate(timeout=30)
+    _, err = following.communicate(timeout=BOUND_S)
 
     assert 20 == following.returncode
     assert "asking the run to end" in err
@@ -339,7 +339,7 @@ def test_a_second_interrupt_leaves_the_run_to_itself(shared: Service, hand: Work
     while "asking the run to end" not in following.stderr.readline():
         pass
     following.send_signal(signal.SIGINT)
-    _, err = following.communicate(timeout=30)
+    _, err = following.communicate(timeout=BOUND_S)
 
     assert 130 == following.returncode
     assert "jackline show" in err

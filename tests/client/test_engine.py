@@ -13,7 +13,7 @@ from jackline.worker.engine import Engine, Setup
 from jackline.worker.held import HeldLease
 from jackline.worker.log import Log
 from tests.client.serving import Service
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
 pytestmark = pytest.mark.system
 
@@ -117,7 +117,7 @@ async def running(service: Service, queue: str, **options: Any) -> AsyncIterator
         finally:
             bench.let_all_end()
             bench.engine.stop()
-            await asyncio.wait_for(working, 30)
+            await asyncio.wait_for(working, BOUND_S)
 
 
 @pytest.mark.origin("D1", "D13")
@@ -189,7 +189,7 @@ async def test_a_lease_that_nobody_confirms_is_given_up_before_its_ttl_although_
         (run_id,) = await bench.submit()
         await bench.until("it has started", lambda: bench.begun)
         bench.client.lose = lambda number: True
-        await asyncio.wait_for(bench.begun[0].lease.over.wait(), 10)
+        await asyncio.wait_for(bench.begun[0].lease.over.wait(), BOUND_S)
         run = await bench.client.run(run_id)
 
         loss = bench.begun[0].lease.loss
@@ -218,7 +218,7 @@ async def test_lost_heartbeats_and_a_stop_end_the_same_work_once(shared: Service
         await bench.until("it has started", lambda: bench.begun)
         bench.client.lose = lambda number: True
         bench.engine.stop()
-        await asyncio.wait_for(bench.begun[0].lease.over.wait(), 10)
+        await asyncio.wait_for(bench.begun[0].lease.over.wait(), BOUND_S)
         bench.client.lose = lambda number: False
         bench.begun[0].breaks = LookupError("the work broke while it was ended")
         bench.let_all_end()
@@ -239,11 +239,11 @@ async def test_the_same_run_claimed_anew_waits_until_its_older_attempt_has_ended
         await bench.client.hand_back(LeaseRef(run_id, 1))
         await bench.until("it is claimed anew", lambda: len(bench.begun) == 2)
         old, new = bench.begun
-        await asyncio.wait_for(old.lease.over.wait(), 10)
+        await asyncio.wait_for(old.lease.over.wait(), BOUND_S)
         assert not new.started.is_set()
         bench.engine.press("asked while it waits")
         old.may_end.set()
-        await asyncio.wait_for(new.started.wait(), 10)
+        await asyncio.wait_for(new.started.wait(), BOUND_S)
 
         assert (1, 2) == (old.lease.ref.fence, new.lease.ref.fence)
         assert ["asked while it waits"] == new.stops

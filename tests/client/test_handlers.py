@@ -10,7 +10,7 @@ import pytest
 from jackline import AsyncClient, EffectAmbiguous, EffectMismatch, HeldRun, LeaseRef, Retry, Run, Worker
 from jackline.models import PolicyOptions
 from tests.client.serving import Service
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
 pytestmark = pytest.mark.system
 
@@ -38,7 +38,7 @@ async def handled(service: Service, queue: str, handler: Handler, payload: Any =
     """What became of one run."""
     async with working(service, queue, handler) as (client, worker):
         receipt = await client.submit(payload, queue=queue, policy=QUICK)
-        return await client.wait(receipt.run_id, 30), worker
+        return await client.wait(receipt.run_id, BOUND_S), worker
 
 
 async def in_state(client: AsyncClient, run_id: str, state: str) -> None:
@@ -124,7 +124,7 @@ async def test_a_question_unwinds_the_handler_and_is_answered_when_it_asks_again
         for answer in ("one", "two"):
             await in_state(client, run_id, "waiting_input")
             await client.answer(run_id, answer)
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
 
     assert (["one", "two"], [1, 2, 3], 0) == (run.result, seen, run.failed_attempts)
 
@@ -137,7 +137,7 @@ async def test_a_question_can_be_waited_for_with_the_lease_kept(shared: Service,
         run_id = (await client.submit(queue=queue)).run_id
         await in_state(client, run_id, "waiting_input")
         await client.answer(run_id, {"it": 1})
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
 
     assert ("succeeded", {"it": 1}, 1) == (run.state, run.result, run.attempt)
 
@@ -214,7 +214,7 @@ async def test_a_handler_whose_lease_is_lost_is_cancelled_and_nothing_of_it_is_a
         await in_state(client, run_id, "running")
         # Its own name claims on behalf of a second process: the same name is a new holder.
         await client.hand_back(LeaseRef(run_id, 1))
-        await asyncio.wait_for(ended.wait(), 30)
+        await asyncio.wait_for(ended.wait(), BOUND_S)
 
         async def told() -> int:
             return worker.log.counts["claim_lost_before_finish"]
@@ -248,9 +248,9 @@ async def test_what_a_handler_says_while_the_service_is_down_arrives_in_order_wh
         await eventually(begun, what="the handler has begun")
         await asyncio.to_thread(own_service.kill)
         down.set()
-        await asyncio.wait_for(said.wait(), 10)
+        await asyncio.wait_for(said.wait(), BOUND_S)
         await asyncio.to_thread(own_service.start)
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
         chunks = [chunk.data async for chunk in client.output_so_far(run_id)]
 
     assert ("succeeded", "done", "after", 1) == (run.state, run.result, run.partial, run.attempt)
@@ -269,7 +269,7 @@ async def test_a_cancelled_run_cancels_its_handler_which_may_still_save(shared: 
         run_id = (await client.submit(queue=queue)).run_id
         await in_state(client, run_id, "running")
         await client.cancel(run_id)
-        run = await client.wait(run_id, 30)
+        run = await client.wait(run_id, BOUND_S)
 
     assert ("cancelled", "saved") == (run.state, run.result)
 
@@ -302,9 +302,9 @@ async def test_a_worker_with_two_queues_gives_each_run_to_its_own_handler(shared
 
         running = asyncio.create_task(worker.run())
         receipts = [await client.submit(queue=f"{queue}{letter}") for letter in "ab"]
-        results = [(await client.wait(receipt.run_id, 30)).result for receipt in receipts]
+        results = [(await client.wait(receipt.run_id, BOUND_S)).result for receipt in receipts]
         worker.stop()
-        await asyncio.wait_for(running, 30)
+        await asyncio.wait_for(running, BOUND_S)
 
     assert ["a", "b"] == results
 

@@ -15,10 +15,11 @@ from jackline.workspaces.contract import Observation
 from jackline.workspaces.process import ProcessIdentity
 from tests.client.serving import Service
 from tests.client.test_handlers import handled, working
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.system
 
-WITHIN_S = 20.0
+WITHIN_S = BOUND_S
 
 
 async def test_a_directory_lasts_as_long_as_its_block(shared: Service, queue: str, tmp_path: Path) -> None:

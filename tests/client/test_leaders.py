@@ -28,7 +28,7 @@ from jackline import (
 )
 from tests.client.between import Between
 from tests.client.serving import Service, free_port
-from tests.waiting import eventually, until
+from tests.waiting import BOUND_S, eventually, until
 
 pytestmark = pytest.mark.system
 
@@ -81,7 +81,7 @@ def test_what_a_leader_leaves_is_settled_after_its_grace_and_told_when_it_is_bac
 ) -> None:
     with client.leader(name) as leader:
         run_id = leader.submit(1, queue=queue, name="left").run_id
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
     with client.leader(name) as leader:
         until(lambda: leader.settled_while_away, what="it is told")
         told, away_since = leader.settled_while_away, leader.away_since
@@ -234,7 +234,7 @@ def test_where_streams_cannot_be_kept_a_session_stands_in(
     monkeypatch.setattr(presence, "SESSION_TTL_S", SESSION_TTL_S)
     monkeypatch.setattr(presence, "SESSION_BEAT_S", 0.3)
     lost = client.submit(1, queue=queue, leader_id=name).run_id
-    client.wait(lost, 20)
+    client.wait(lost, BOUND_S)
     with Client(between.url, client.transport.address.key) as far, far.leader(name) as leader:
         run_id = leader.submit(1, queue=queue).run_id
         until(lambda: leader.settled_while_away, what="it is told what was settled")
@@ -351,7 +351,7 @@ def test_a_handler_whose_runs_leader_is_gone_is_cancelled_and_reported(shared: S
                     return (await client.run(run_id)).state == "running"
 
                 await eventually(runs, what="it is handled")
-            run = await client.wait(run_id, 20)
+            run = await client.wait(run_id, BOUND_S)
 
             async def reports() -> list[Fact]:
                 return [one async for one in client.facts(run_id) if one.topic == "run.stop_reported.v1"]

@@ -12,7 +12,7 @@ import pytest
 from jackline import Client, Run
 from tests.client.leading import DEAF, PATIENT, Led, commands_of
 from tests.client.serving import Service, WorkerProcess, bare_environment
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -79,7 +79,7 @@ def say(shared: Service) -> Say:
     def said(*words: str) -> "subprocess.CompletedProcess[str]":
         environment = bare_environment() | {"JACKLINE_DATA_DIR": str(shared.data_dir), "COLUMNS": "200"}
         command = [str(shared.script), *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False)
 
     return said
 
@@ -103,7 +103,7 @@ def test_a_leader_that_is_killed_loses_its_run_after_the_grace_and_the_commands_
     run_id = led.run_id()
     led.kill()
     before = stage.client.run(run_id)
-    run = stage.client.wait(run_id, 30)
+    run = stage.client.wait(run_id, BOUND_S)
     report = stopped(stage.client, run_id)
     until(lambda: not commands_of(hand), what="its processes are gone", within_s=20)
     told = [one.topic for one in stage.client.facts(run_id)]
@@ -120,7 +120,7 @@ def test_a_command_that_is_deaf_to_the_order_to_stop_is_killed_and_reported_as_i
     led = stage.run(DEAF)
     run_id = led.run_id()
     led.kill()
-    stage.client.wait(run_id, 30)
+    stage.client.wait(run_id, BOUND_S)
 
     assert "ignored" == stopped(stage.client, run_id)
 
@@ -163,7 +163,7 @@ def test_the_second_interrupt_leaves_without_waiting(stage: Stage, hand: WorkerP
     led.send(signal.SIGINT)
     code = led.ended(within_s=5)
     state = stage.client.run(run_id).state
-    settled = stage.client.wait(run_id, 30)
+    settled = stage.client.wait(run_id, BOUND_S)
 
     assert (130, "running") == (code, state)
     assert "left; the run was asked to end" in led.said
@@ -182,7 +182,7 @@ def test_closing_the_terminal_or_terminating_it_leaves_and_the_grace_decides(
         led.send(signal.SIGTERM)
     code = led.ended(within_s=10)
     state = stage.client.run(run_id).state
-    settled = stage.client.wait(run_id, 30)
+    settled = stage.client.wait(run_id, BOUND_S)
 
     assert ({"terminal": 129, "terminated": 143}[how], "running") == (code, state)
     assert "jackline attach" in led.said
@@ -211,7 +211,7 @@ def test_what_was_settled_while_its_leader_was_away_is_shown_to_it(stage: Stage,
     first = stage.run(PATIENT, "--leader", stage.name, "--name", "lost")
     run_id = first.run_id()
     first.kill()
-    stage.client.wait(run_id, 30)
+    stage.client.wait(run_id, BOUND_S)
     second = stage.run(PATIENT, "--leader", stage.name)
     second.run_id()
     second.says(f"settled while its leader was away: {run_id} (lost) cancelled, leader_gone")
@@ -316,7 +316,7 @@ def test_a_timeout_is_answered_by_extend_and_by_abort(say: Say, client: Client, 
 
 
 def test_a_run_is_reassigned_at_the_revision_that_is_named(say: Say, client: Client, queue: str) -> None:
-    run_id = client.submit(1, queue=queue).run_id
+    run_id = client.submit(1, queue=queue, policy={"on_leader_gone": "keep"}).run_id
     moved = say("reassign", run_id, queue, "--json")
     stale = say("reassign", run_id, "somebody", "--revision", str(json.loads(moved.stdout)["revision"] - 1))
     client.cancel(run_id)

@@ -13,6 +13,7 @@ from jackline.errors import Unknown
 from jackline.models import WorkerInfo
 from jackline.retrying import Retry
 from tests.client.serving import Service, bare_environment, free_port
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.system
 
@@ -26,7 +27,7 @@ def say(shared: Service) -> Say:
 
     def said(*words: str) -> Said:
         command = [str(shared.script), *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False)
 
     return said
 
@@ -174,7 +175,7 @@ def test_a_following_command_goes_on_when_the_service_is_back(own_service: Servi
         own_service.start()
         with own_service.client() as client:
             client.cancel(run_id)
-        rest, _ = following.communicate(timeout=30)
+        rest, _ = following.communicate(timeout=BOUND_S)
     finally:
         following.kill()
 

@@ -10,6 +10,7 @@ import pytest
 from jackline.models import Claim, LeaseRef
 from jackline.worker.environment import environment
 from jackline.worker.places import Home, HomeBusy, HomeUnusable, UnsafeName
+from tests.waiting import BOUND_S
 
 
 def test_a_place_is_held_by_one_worker_and_free_again_when_that_has_gone(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_the_command_line_inside_a_run_imports_nothing_from_where_it_is_called(t
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(hostile), "PYTHONSTARTUP": str(hostile / "json")}
     said = subprocess.run(
         [str(home.command_line() / "jackline"), "--version"],
-        cwd=hostile, env=variables, capture_output=True, text=True, timeout=30, check=False,
+        cwd=hostile, env=variables, capture_output=True, text=True, timeout=BOUND_S, check=False,
     )  # fmt: skip
 
     assert (0, "jackline 0.1.0\n", "") == (said.returncode, said.stdout, said.stderr)

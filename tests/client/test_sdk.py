@@ -26,7 +26,7 @@ from jackline import (
     WrongState,
 )
 from tests.client.serving import Service, free_port
-from tests.waiting import eventually, until
+from tests.waiting import BOUND_S, eventually, until
 
 pytestmark = pytest.mark.system
 
@@ -281,7 +281,7 @@ def test_following_goes_on_across_a_restart_of_the_service_and_misses_nothing(ow
             await asyncio.to_thread(own_service.start)
             claim = await client.claim_run(run_id, "w")
             await client.close(LeaseRef(run_id, claim.fence), "succeeded")
-            await asyncio.wait_for(following, 30)
+            await asyncio.wait_for(following, BOUND_S)
             return seen, [fact.position async for fact in client.facts(run_id)]
 
     seen, recorded = asyncio.run(story())
@@ -307,7 +307,7 @@ def test_output_is_followed_across_an_orderly_restart_of_the_service(own_service
         own_service.start()
         client.send_output(lease, 2, "after")
         client.close(lease, "succeeded")
-        following.result(timeout=30)
+        following.result(timeout=BOUND_S)
 
     assert (0, ["before ", "after"]) == (stopped, seen)
 

@@ -12,7 +12,7 @@ from jackline.models import PolicyOptions
 from jackline.worker.environment import MARK
 from jackline.worker.processes import marked
 from tests.client.serving import Service, WorkerProcess, text_of
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -66,7 +66,7 @@ def test_a_run_survives_the_death_of_its_worker_and_goes_on_from_its_partial(
     worker(shared, "second", "--queue", queue)
     until(lambda: client.run(run_id).fence == 2, what="the second took over")
     (tmp_path / "enough").touch()
-    run = client.wait(run_id, 30)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", 2) == (run.state, run.attempt)
     starts = [line for line in text_of(client, run_id).splitlines() if line.startswith("from")]
@@ -95,7 +95,7 @@ def test_a_worker_that_comes_back_is_told_who_holds_its_run_and_ends_its_command
 
     assert (1, 2, "two") == (refused.value.presented, refused.value.current, refused.value.holder)
     assert (run_id, 1, 2, "two") == (lost["run_id"], lost["presented"], lost["current"], lost["holder"])
-    assert "succeeded" == client.wait(run_id, 20).state
+    assert "succeeded" == client.wait(run_id, BOUND_S).state
 
 
 def test_a_worker_that_comes_back_in_time_goes_on_with_its_command_and_no_line_is_lost(
@@ -108,7 +108,7 @@ def test_a_worker_that_comes_back_in_time_goes_on_with_its_command_and_no_line_i
     again = worker(shared, "back", "--queue", queue, "--no-stream")
     until(lambda: again.happened("run_found_again"), what="the command is found again")
     (tmp_path / "enough").touch()
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", 1, 1) == (run.state, run.attempt, run.fence)
     written = numbers(text_of(client, run_id))
@@ -125,7 +125,7 @@ def test_a_command_that_ended_while_its_worker_was_dead_is_told_for_what_it_was(
     (tmp_path / "enough").touch()
     until(lambda: not commands_of(first), what="the command has ended")
     worker(shared, "late", "--queue", queue, "--no-stream")
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", 1) == (run.state, run.attempt)
     assert text_of(client, run_id).endswith("end\n")
@@ -147,7 +147,7 @@ def test_a_frozen_worker_loses_its_run_its_command_is_ended_in_time_and_nothing_
     frozen.send(signal.SIGCONT)
     until(lambda: frozen.happened("claim_lost") or frozen.happened("claim_lost_before_finish"), what="it is told")
     (tmp_path / "enough").touch()
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", "next") == (run.state, _last_owner(client, run_id))
     assert before == _output_under(client, run_id, 1)
@@ -174,7 +174,9 @@ def test_every_kind_of_write_under_an_old_fence_is_refused(
     for write in writes:
         with pytest.raises(FenceLost) as refused:
             write()
-        assert ("living", 2) == (refused.value.holder, refused.value.current)
+        # The other's lease is as short, and on a slow machine it has run out by now; the fence is what counts.
+        assert refused.value.holder in ("living", None)
+        assert 2 == refused.value.current
 
     assert (None, None) == (client.run(run_id).partial, client.run(run_id).result)
     assert ([], []) == (list(client.output_so_far(run_id)), client.effects(run_id))
@@ -196,7 +198,7 @@ def test_a_restart_of_the_service_costs_a_command_nothing(
         own_service.start()
         until(lambda: hand.happened("reconnected"), what="the worker is back")
         (tmp_path / "enough").touch()
-        run = client.wait(run_id, 30)
+        run = client.wait(run_id, BOUND_S)
         written = numbers(text_of(client, run_id))
 
     assert ("succeeded", 1, 1) == (run.state, run.attempt, run.fence)
@@ -216,7 +218,7 @@ def test_what_a_command_did_while_the_service_was_down_is_delivered_in_order_whe
         (tmp_path / "enough").touch()
         until(lambda: hand.happened("command_ended"), what="the command has ended without the service", within_s=20)
         own_service.start()
-        run = client.wait(run_id, 30)
+        run = client.wait(run_id, BOUND_S)
         written = numbers(text_of(client, run_id))
 
     assert ("succeeded", 1) == (run.state, run.attempt)
@@ -236,7 +238,7 @@ def test_a_lease_that_can_no_longer_be_believed_in_ends_the_command_and_hands_th
         until(lambda: hand.happened("command_ended"), what="the worker knows")
         own_service.start()
         (tmp_path / "enough").touch()
-        run = client.wait(run_id, 30)
+        run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", 2, 0) == (run.state, run.attempt, run.failed_attempts)
 
@@ -254,7 +256,7 @@ def test_worker_and_service_killed_together_come_back_and_go_on(
         own_service.start()
         worker(own_service, "hand", "--queue", "q", "--no-stream")
         (tmp_path / "enough").touch()
-        run = client.wait(run_id, 30)
+        run = client.wait(run_id, BOUND_S)
         written = numbers(text_of(client, run_id))
 
     assert ("succeeded", 1) == (run.state, run.attempt)

@@ -15,7 +15,7 @@ from jackline.models import PolicyOptions
 from jackline.worker.environment import MARK
 from jackline.worker.processes import marked
 from tests.client.serving import Service, WorkerProcess, text_of
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -162,7 +162,7 @@ def test_a_cancelled_command_may_save_before_it_ends(client: Client, submit: Sub
     run_id = shell(submit, script)
     until(lambda: "up" in text_of(client, run_id), what="the command is up")
     client.cancel(run_id)
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("cancelled", 3) == (run.state, run.result)
 
@@ -171,7 +171,7 @@ def test_a_cancelled_command_that_ignores_the_order_is_killed(client: Client, su
     run_id = shell(submit, "trap '' TERM; echo up; while :; do sleep 0.05; done")
     until(lambda: "up" in text_of(client, run_id), what="the command is up")
     client.cancel(run_id)
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert "cancelled" == run.state
 
@@ -181,7 +181,7 @@ def test_a_cancelled_command_that_says_that_it_has_finished_has_succeeded(client
     run_id = shell(submit, script)
     until(lambda: "up" in text_of(client, run_id), what="the command is up")
     client.cancel(run_id)
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", 1) == (run.state, run.result)
 
@@ -196,7 +196,7 @@ def test_a_paused_command_is_parked_and_goes_on_from_its_partial(client: Client,
     client.pause(run_id)
     until(lambda: client.run(run_id).state == "paused", what="it is paused")
     client.resume(run_id)
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", 5, 0) == (run.state, run.result, run.failed_attempts)
 
@@ -212,7 +212,7 @@ def test_a_question_parks_the_run_and_its_answer_reaches_the_next_attempt(client
     assert parked is not None
     assert "before\n" == text_of(client, run_id)
     client.answer(run_id, {"branch": "main"})
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("which?", 0) == (parked.question, run.failed_attempts)
     assert [{"question": "which?", "answer": {"branch": "main"}}] == run.result
@@ -222,7 +222,7 @@ def test_a_question_can_be_waited_for_without_letting_go_of_the_run(client: Clie
     run_id = shell(submit, "jackline park --keep-lease --wait --question which > $JACKLINE_RESULT")
     until(lambda: _in_state(client, run_id, "waiting_input"), what="it waits")
     client.answer(run_id, "main")
-    run = client.wait(run_id, 20)
+    run = client.wait(run_id, BOUND_S)
 
     assert ("succeeded", "main", 1, 1) == (run.state, run.result, run.attempt, run.fence)
 

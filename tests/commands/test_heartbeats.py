@@ -235,7 +235,7 @@ async def test_a_fence_that_is_not_the_one_in_force_is_lost(world: World, presen
 async def test_a_run_that_does_not_exist_or_is_another_tenants_is_unknown_and_tells_nothing(world: World) -> None:
     run_id, fence = await world.held("w1")
     stranger = Caller(tenant="other", principal="p", role="admin")
-    await workers.register_worker(world.desk, stranger, "w1", {}, 1)
+    await workers.register_worker(world.desk, stranger, "w1", workers.Ability({}, 1))
 
     for caller, run in ((ADMIN, "r0"), (stranger, run_id)):
         (answer,) = await world.beat("w1", (run, fence), caller=caller)

@@ -31,7 +31,7 @@ COMMANDS: dict[str, Act] = {
     "close many": lambda w, c, g: ending.close_many(w.desk, c, [closing(*g)]),
     "cancel": lambda w, c, g: steering.cancel(w.desk, c, g[0], keep_workspaces=True),
     "pause": lambda w, c, g: steering.pause(w.desk, c, g[0]),
-    "register": lambda w, c, g: workers.register_worker(w.desk, c, "w9", {"a": "b"}, 3),
+    "register": lambda w, c, g: workers.register_worker(w.desk, c, "w9", workers.Ability({"a": "b"}, 3)),
     "drain": lambda w, c, g: workers.drain_worker(w.desk, c, "w1"),
     "configure": lambda w, c, g: queues.configure_queue(w.desk, c, "default", 9, 9),
 }

@@ -87,7 +87,7 @@ async def test_a_run_of_another_tenant_does_not_exist(world: World) -> None:
         assert isinstance(await world.refused_or(steer(world, stranger, run_id)), RunUnknown)
     with pytest.raises(RunUnknown):
         showing.show_run(world.desk, stranger, run_id)
-    await workers.register_worker(world.desk, stranger, "w1", {}, 1)
+    await workers.register_worker(world.desk, stranger, "w1", workers.Ability({}, 1))
     assert isinstance(await world.refused_or(world.claim_run(run_id, "w1", caller=stranger)), RunUnknown)
     assert [] == await world.claim("w1", caller=stranger)
 
@@ -134,7 +134,7 @@ WORKERS: dict[str, Callable[[World, Caller], Awaitable[Any]]] = {
     "reserve": lambda world, caller: claims.reserve(world.desk, caller, claims.Ask(worker_id="w1")),
     "claim_run": lambda world, caller: world.claim_run(next(iter(world.desk.live.cards)), "w1", caller),
     "heartbeat": lambda world, caller: world.beat("w1", caller=caller),
-    "register": lambda world, caller: workers.register_worker(world.desk, caller, "w1", {}, 2),
+    "register": lambda world, caller: workers.register_worker(world.desk, caller, "w1", workers.Ability({}, 2)),
     "drain": lambda world, caller: workers.drain_worker(world.desk, caller, "w1"),
     "leave": lambda world, caller: workers.leave_worker(world.desk, caller, "w1"),
 }

@@ -111,7 +111,7 @@ class World:
 
     async def worker(self, worker_id: str = "w1", *, slots: int = 1, **labels: str) -> str:
         """A registered worker."""
-        await workers.register_worker(self.desk, ADMIN, worker_id, labels, slots)
+        await workers.register_worker(self.desk, ADMIN, worker_id, workers.Ability(labels, slots))
         return worker_id
 
     async def claim(self, worker_id: str = "w1", *queues: str, caller: Caller = ADMIN, **ask: Any) -> list[Shown]:

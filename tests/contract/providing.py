@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import pytest
 
 from jackline.workspaces.contract import LOSSES, Attached, NotOurs, PlaceFailed, Provider, WorkspaceRef
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 
-WITHIN_S = 20.0
+WITHIN_S = BOUND_S
 REASONS = frozenset(
     {
         "PodDeleted",

@@ -119,6 +119,7 @@ async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -
     evidence.leases.grant("r1", 1, 1010, NOON)
     evidence.active("r1", NOON)
     evidence.saw_worker(("t", "w"), NOON)
+    evidence.lost_worker(("t", "w"))
     evidence.tool_started("r1", "t1", NOON)
     evidence.presence.arrive(("t", "ada"), "c1")
     evidence.tell_turn("r1", 1)
@@ -126,7 +127,7 @@ async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -
     evidence.grounds.heard("ws1", LastSeen(reason="Evicted"))
     evidence.grounds.watched(("t", "s"), "r2", 1, NOON)
     kept = {"leases": 1, "activity": 1, "tools": 1, "workers": 1, "connections": 1, "sessions": 0, "turns": 1}
-    kept |= {"asserted": 1, "words": 1, "observers": 1, "lists": 0}
+    kept |= {"broken": 1, "asserted": 1, "words": 1, "observers": 1, "lists": 0}
     assert kept == evidence.sizes()
     evidence.presence.drop(("t", "ada"), "c1", 0.0)
     evidence.grounds.forget("ws1")
@@ -137,6 +138,19 @@ async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -
     assert not any(evidence.sizes().values())
     evidence.forget_run("r1")
     evidence.forget_worker(("t", "w"))
+
+
+@pytest.mark.parametrize(("passed_s", "broken", "heard"), [(9.9, False, True), (10.0, False, False), (0, True, False)])
+def test_a_worker_is_heard_for_so_long_unless_its_stream_broke(passed_s: float, broken: bool, heard: bool) -> None:
+    evidence, worker = Evidence(), ("t", "w")
+    evidence.saw_worker(worker, NOON)
+    if broken:
+        evidence.lost_worker(worker)
+
+    assert heard is evidence.hears_worker(worker, NOON.after(passed_s), 10.0)
+    evidence.saw_worker(worker, NOON)
+    assert evidence.hears_worker(worker, NOON, 10.0)
+    assert not evidence.hears_worker(("t", "v"), NOON, 10.0)
 
 
 async def test_the_last_activity_and_the_last_word_of_a_worker_are_kept() -> None:

@@ -16,7 +16,7 @@ from tests.system.calling import HOST, Caller, Listening, Unanswered
 from tests.system.conftest import Serving
 from tests.system.cutting import Cutting
 from tests.system.serving import Service, claim_one, register, submit
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = [pytest.mark.system, pytest.mark.origin("A50")]
 
@@ -24,7 +24,7 @@ READERS = 20
 CHUNKS = 60
 CHUNK = "x" * 100_000
 MARGIN_MB = 80.0
-FOUND_WITHIN_S = 20.0
+FOUND_WITHIN_S = BOUND_S
 
 
 @pytest.fixture

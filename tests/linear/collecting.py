@@ -15,7 +15,7 @@ from tests.linear.checker import Operation
 from tests.linear.pretending import wishes
 from tests.system.calling import NOT_NOW, Answer, Caller, Unanswered
 from tests.system.load import chances
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 EFFECT = "mail"
 STALE = 0.15
@@ -38,7 +38,7 @@ class Client(threading.Thread):
         """Ask; whatever goes wrong is kept for the test."""
         try:
             for run_id in self.group.runs:
-                self.group.together.wait(60)
+                self.group.together.wait(BOUND_S)
                 self._ask_about(run_id)
         except BaseException as error:  # noqa: BLE001 - a thread has nobody above it: the test looks
             self.problem = error

@@ -35,7 +35,7 @@ async def world() -> AsyncIterator[World]:
     world = World()
     await world.start()
     for name in ("ada", "bob"):
-        await workers.register_worker(world.desk, caller(name), name, {}, 1)
+        await workers.register_worker(world.desk, caller(name), name, workers.Ability({}, 1))
     await submitting.submit(world.desk, OPS, Wish(command=Submit(policy=Policy(lease_ttl_s=TTL_S))))
     assert [1] == await claimed(world, "ada")
     yield world

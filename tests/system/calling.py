@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 HOST = "127.0.0.1"
 NOT_NOW = {503, 504}
@@ -60,7 +60,7 @@ class Answer:
 class Caller:
     """One client with one key, over one connection that is kept as long as it lasts; not for two threads at once."""
 
-    def __init__(self, port: int, key: str | None, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, port: int, key: str | None, *, timeout_s: float = BOUND_S) -> None:
         self.port = port
         self.key = key
         self.timeout_s = timeout_s
@@ -74,25 +74,31 @@ class Caller:
         Raises:
             Unanswered: there was none.
         """
-        raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        if self.key is not None:
-            sent.setdefault("authorization", f"Bearer {self.key}")
         if idempotency is not None:
-            sent["idempotency-key"] = idempotency
-        if raw is not None:
-            sent.setdefault("content-type", "application/json")
+            headers["idempotency_key"] = idempotency
         try:
-            return self._exchange(method, path, raw, sent)
+            self.say(method, path, body, **headers)
+            return self.hear(f"{method} {path}")
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             message = f"{method} {path}: {type(error).__name__}: {error}"
             raise Unanswered(message) from error
 
-    def _exchange(self, method: str, path: str, raw: bytes | None, headers: dict[str, str]) -> Answer:
+    def say(self, method: str, path: str, body: Any = None, **headers: str) -> None:
+        """Send one request, and wait for nothing; `hear` gets the answer."""
+        raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.key is not None:
+            sent.setdefault("authorization", f"Bearer {self.key}")
+        if raw is not None:
+            sent.setdefault("content-type", "application/json")
         if self._connection is None:
             self._connection = http.client.HTTPConnection(HOST, self.port, timeout=self.timeout_s)
-        self._connection.request(method, path, raw, headers)
+        self._connection.request(method, path, raw, sent)
+
+    def hear(self, asked: str) -> Answer:
+        """The answer to the request that was sent last."""
+        assert self._connection is not None
         response = self._connection.getresponse()
         text = response.read()
         found = {name.lower(): value for name, value in response.getheaders()}
@@ -101,7 +107,7 @@ class Caller:
             raise http.client.IncompleteRead(text)
         if found.get("connection", "").lower() == "close":
             self.close()
-        return Answer(f"{method} {path}", response.status, found, json.loads(text) if text else None)
+        return Answer(asked, response.status, found, json.loads(text) if text else None)
 
     def insist(self, method: str, path: str, body: Any = None, *, key: str, over: threading.Event) -> Answer:
         """The answer to a command that is repeated under its key until somebody says something definite.

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from tests.system.calling import HOST
 from tests.system.load import chances
+from tests.waiting import BOUND_S
 
 
 class Cutting:
@@ -34,7 +35,7 @@ class Cutting:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(BOUND_S)
         return self
 
     def __exit__(self, *_: object) -> None:

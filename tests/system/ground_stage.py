@@ -11,9 +11,9 @@ from jackline.models import PolicyOptions
 from jackline.workspaces.models import Workspace
 from tests.client.conftest import end_commands
 from tests.client.serving import Service, WorkerProcess, text_of
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
-WITHIN_S = 30.0
+WITHIN_S = BOUND_S
 STAND = 'echo "$JACKLINE_WORKSPACE_ID $PWD"; echo work > file; exec sleep 600'
 
 

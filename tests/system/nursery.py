@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 BOUNDS = {"files": resource.RLIMIT_NOFILE, "memory": resource.RLIMIT_AS, "file_size": resource.RLIMIT_FSIZE}
 
@@ -74,7 +74,7 @@ class Nursery:
     def close(self) -> None:
         """Leave nothing behind."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.communicate(timeout=10)
+            self._process.communicate(timeout=BOUND_S)
         self._process.kill()
         self._process.wait()
 

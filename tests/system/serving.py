@@ -17,11 +17,11 @@ from typing import Any
 
 from tests.system.calling import Caller
 from tests.system.nursery import Child, Nursery, bound
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 READY = re.compile(r"^jackline ready on http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
-START_S = 30.0
-STOP_S = 30.0
+START_S = BOUND_S
+STOP_S = BOUND_S
 
 
 class Service:
@@ -57,7 +57,7 @@ class Service:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
-    def caller(self, key: str | None = None, *, timeout_s: float = 30.0) -> Caller:
+    def caller(self, key: str | None = None, *, timeout_s: float = BOUND_S) -> Caller:
         """A client of it; with the admin key unless another is given. Its connection is closed with the service."""
         return self._remembered(Caller(self.port, key or self.key, timeout_s=timeout_s))
 
@@ -165,7 +165,7 @@ def cli(script: Path, *arguments: str, **environment: str) -> subprocess.Complet
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_S,
         check=False,
     )
 

@@ -16,6 +16,7 @@ import pytest
 from journal.opening import open_readonly
 from tests.system.calling import Answer, Caller
 from tests.system.serving import Service, register, submit
+from tests.waiting import BOUND_S
 
 pytestmark = [pytest.mark.system, pytest.mark.origin("B3", "B9", "D59", "D61", "R7")]
 
@@ -29,7 +30,7 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
     barrier = threading.Barrier(count)
 
     def begin(number: int) -> Any:
-        barrier.wait(10)
+        barrier.wait(BOUND_S)
         return act(number)
 
     with ThreadPoolExecutor(count) as pool:

@@ -22,7 +22,7 @@ from tests.system.conftest import Serving
 from tests.system.kills import verified
 from tests.system.load import Crowd, broken, chances, disorder
 from tests.system.serving import Service, claim_one, register, submit
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -33,7 +33,7 @@ GOING_AWAY = 1001
 def stream_of(service: Service, worker_id: str) -> AbstractContextManager[ClientConnection]:
     """The worker's stream, open as long as the context."""
     url = f"ws://127.0.0.1:{service.port}/v1/workers/{worker_id}/stream"
-    return connect(url, additional_headers={"authorization": f"Bearer {service.key}"}, open_timeout=10)
+    return connect(url, additional_headers={"authorization": f"Bearer {service.key}"}, open_timeout=BOUND_S)
 
 
 @pytest.mark.origin("D56", "R19")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.system.calling import HOST, Caller
 from tests.system.serving import Service, register, submit
+from tests.waiting import BOUND_S
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +37,7 @@ def _bounded_and_well(shared: Service) -> Iterator[None]:
 @contextlib.contextmanager
 def raw(service: Service) -> Iterator[socket.socket]:
     """A connection on which anything may be said."""
-    with socket.create_connection((HOST, service.port), timeout=20) as connection:
+    with socket.create_connection((HOST, service.port), timeout=BOUND_S) as connection:
         yield connection
 
 

@@ -29,7 +29,7 @@ from tests.system.kills import verified
 from tests.system.load import Crowd
 from tests.system.nursery import bound
 from tests.system.serving import Service, cli, one_line, submit
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = pytest.mark.system
 
@@ -151,7 +151,7 @@ def test_a_tail_goes_on_with_what_is_recorded(make_service: Serving) -> None:
             assert "second" in following.stdout.readline()
         finally:
             following.send_signal(signal.SIGINT)
-        assert 130 == following.wait(10)
+        assert 130 == following.wait(BOUND_S)
 
 
 def test_a_directory_that_is_served_is_neither_archived_nor_replaced(make_service: Serving, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_full_disk_leaves_no_target(verb: str, long: Path, make_service: Servi
         [str(service.script), "journal", verb, str(target), "--data-dir", str(service.data_dir)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=BOUND_S,
         check=False,
         preexec_fn=lambda: bound("file_size", 512 * 1024),
     )

@@ -18,7 +18,7 @@ import pytest
 
 from tests.system.calling import Caller
 from tests.system.serving import Service, submit
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = [
     pytest.mark.system,
@@ -81,7 +81,7 @@ class Worker:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             try:
-                self.process.wait(15)
+                self.process.wait(BOUND_S)
             finally:
                 self.process.kill()
                 self.process.wait()

@@ -10,7 +10,7 @@ import pytest
 from tests.system.calling import Listening
 from tests.system.conftest import Serving
 from tests.system.serving import Service, submit
-from tests.waiting import until
+from tests.waiting import BOUND_S, until
 
 pytestmark = [pytest.mark.system, pytest.mark.origin("A50", "A27", "R5")]
 
@@ -65,7 +65,7 @@ def test_a_restart_of_the_service_costs_its_leaders_nothing(make_service: Servin
     else:
         service.kill()
         service.start()
-    client.wait(20)
+    client.wait(BOUND_S)
     assert 0 == connections(service)
     assert submitted_at < service.caller().get("/v1/leaders/ada").ok()["zero_since"], "its absence began with our end"
     back = led(service, kind)

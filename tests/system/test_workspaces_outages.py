@@ -64,7 +64,8 @@ def test_a_directory_that_cannot_be_made_fails_the_attempt_and_not_the_run_as_lo
         assert "workspace.provision_faulted.v1" in stage.topics(run.run_id)
         assert "workspace.lost.v1" not in stage.topics(run.run_id)
         assert "succeeded" == again.state
-        assert [] == list((stage.worker.home / "attempts").iterdir())
+        # The worker forgets an attempt once it has told how it ended: the run is settled a moment earlier.
+        until(lambda: not any((stage.worker.home / "attempts").iterdir()), what="every attempt is forgotten")
 
 
 @pytest.mark.origin("C9", "R14", "K5")

@@ -9,7 +9,7 @@ from typing import Any
 from jackline import AsyncClient
 from jackline._async.transport import Ask
 from tests.client.serving import Service, bare_environment
-from tests.waiting import eventually
+from tests.waiting import BOUND_S, eventually
 from tests.watchers.fake_apiserver import FakeApiServer
 from tests.watchers.world import NAMESPACE, Hands, container, ready
 from watchers.kubernetes.shapes import MANAGED_BY, OURS, WORKSPACE_LABEL
@@ -42,7 +42,7 @@ class WatchProcess:
     def stop(self) -> int:
         """End it in good order; its exit code."""
         self.process.terminate()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=BOUND_S)
 
     def close(self) -> None:
         """Whatever it takes."""

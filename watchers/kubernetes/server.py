@@ -266,7 +266,7 @@ class ApiServer:
             return Blind(f"the API server answered {code}", min(seconds, RETRY_AFTER_MAX_S))
         try:
             status = msgspec.json.decode(await self._whole(response), type=Status)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
             status = Status()
         return _refusal(Status(status.message, status.reason, code))
 

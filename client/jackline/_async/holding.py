@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 from jackline._async.runs import run_path
 from jackline._async.transport import Ask, AsyncTransport
-from jackline.decode import decode
+from jackline.decode import decode, members
 from jackline.models import EffectAnswer, LeaseRef, Run
 
 
@@ -82,7 +82,7 @@ class AsyncHolding:
     async def close_many(self, closes: Sequence[Close]) -> list[Any]:
         """One answer for each of up to 1,000 closes, in order, in one append."""
         reply = await self.transport.ask(Ask("POST", "/v1/closes", {"closes": list(closes)}))
-        return list(reply.body["closes"])
+        return members(reply.body, "closes")
 
     async def stop_report(self, lease: LeaseRef, report: StopReport, *, key: str | None = None) -> None:
         """Say once, under a revoked fence, what came of the order to stop."""

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jackline._async.transport import Ask, AsyncTransport
+from jackline.decode import member, members
 
 PAGE = 500
 """Items asked for at a time; the service gives no more."""
@@ -17,9 +18,9 @@ async def every_item(transport: AsyncTransport, path: str, params: Mapping[str, 
     while True:
         asked = {**params, "limit": PAGE, "cursor": cursor}
         page = (await transport.ask(Ask("GET", path, params=asked))).body
-        for item in page["items"]:
+        for item in members(page, "items"):
             yield item
-        cursor = page["next_cursor"]
+        cursor = member(page, "next_cursor")
         if cursor is None:
             return
 
@@ -58,4 +59,4 @@ class AsyncLists:
     async def projections(self, *, digest: bool = False) -> list[dict[str, Any]]:
         """How the service's read models stand; with their digests, which take reading every row."""
         ask = Ask("GET", "/v1/projections", params={"digest": "true" if digest else None})
-        return list((await self.transport.ask(ask)).body["items"])
+        return members((await self.transport.ask(ask)).body, "items")

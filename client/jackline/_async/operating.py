@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from jackline._async.lists import every_item
 from jackline._async.transport import Ask, AsyncTransport
-from jackline.decode import decode, decode_list
+from jackline.decode import decode, decode_list, member
 from jackline.errors import Unknown
 from jackline.keys import Key, Who
 from jackline.retrying import Retry
@@ -41,7 +41,7 @@ class AsyncOperating:
 
     async def keys(self) -> list[Key]:
         """Every key, without its secret."""
-        return decode_list(Key, (await self._get("/v1/keys"))["items"])
+        return decode_list(Key, member(await self._get("/v1/keys"), "items"))
 
     async def revoke_key(self, key_id: str) -> None:
         """The key opens nothing from now on."""

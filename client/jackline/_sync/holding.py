@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 from jackline._sync.runs import run_path
 from jackline._sync.transport import Ask, Transport
-from jackline.decode import decode
+from jackline.decode import decode, members
 from jackline.models import EffectAnswer, LeaseRef, Run
 
 
@@ -78,7 +78,7 @@ class Holding:
     def close_many(self, closes: Sequence[Close]) -> list[Any]:
         """One answer for each of up to 1,000 closes, in order, in one append."""
         reply = self.transport.ask(Ask("POST", "/v1/closes", {"closes": list(closes)}))
-        return list(reply.body["closes"])
+        return members(reply.body, "closes")
 
     def stop_report(self, lease: LeaseRef, report: StopReport, *, key: str | None = None) -> None:
         """Say once, under a revoked fence, what came of the order to stop."""

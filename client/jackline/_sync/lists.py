@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jackline._sync.transport import Ask, Transport
+from jackline.decode import member, members
 
 PAGE = 500
 """Items asked for at a time; the service gives no more."""
@@ -17,8 +18,8 @@ def every_item(transport: Transport, path: str, params: Mapping[str, Any]) -> It
     while True:
         asked = {**params, "limit": PAGE, "cursor": cursor}
         page = (transport.ask(Ask("GET", path, params=asked))).body
-        yield from page["items"]
-        cursor = page["next_cursor"]
+        yield from members(page, "items")
+        cursor = member(page, "next_cursor")
         if cursor is None:
             return
 
@@ -56,4 +57,4 @@ class Lists:
     def projections(self, *, digest: bool = False) -> list[dict[str, Any]]:
         """How the service's read models stand; with their digests, which take reading every row."""
         ask = Ask("GET", "/v1/projections", params={"digest": "true" if digest else None})
-        return list((self.transport.ask(ask)).body["items"])
+        return members((self.transport.ask(ask)).body, "items")

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from jackline._sync.lists import every_item
 from jackline._sync.transport import Ask, Transport
-from jackline.decode import decode, decode_list
+from jackline.decode import decode, decode_list, member
 from jackline.errors import Unknown
 from jackline.keys import Key, Who
 from jackline.retrying import Retry
@@ -41,7 +41,7 @@ class Operating:
 
     def keys(self) -> list[Key]:
         """Every key, without its secret."""
-        return decode_list(Key, (self._get("/v1/keys"))["items"])
+        return decode_list(Key, member(self._get("/v1/keys"), "items"))
 
     def revoke_key(self, key_id: str) -> None:
         """The key opens nothing from now on."""

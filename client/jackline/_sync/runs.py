@@ -1,6 +1,5 @@
 """Wanting runs and steering them: what a leader, an operator or a reader may ask."""
 
-import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Unpack
@@ -9,8 +8,7 @@ from urllib.parse import quote
 from jackline._sync.pause import pause
 from jackline._sync.streams import EventStream
 from jackline._sync.transport import Ask, Transport
-from jackline.decode import decode, decode_list
-from jackline.errors import Garbled
+from jackline.decode import decode, decode_list, member, parsed
 from jackline.models import (
     SETTLED_TOPIC,
     At,
@@ -55,7 +53,7 @@ class Runs:
     def submit_many(self, runs: Sequence[Submission]) -> list[Submitted]:
         """Receipts for up to 1,000 runs, in order; all are submitted or none."""
         reply = self.transport.ask(Ask("POST", "/v1/runs/batch", {"runs": list(runs)}))
-        return decode_list(Submitted, reply.body.get("runs"))
+        return decode_list(Submitted, member(reply.body, "runs"))
 
     def run(self, run_id: str, *, min_position: int | None = None, at: At | None = None) -> Run:
         """The run as it is now, or as it was at a position or an instant."""
@@ -163,7 +161,7 @@ class Runs:
     def effects(self, run_id: str) -> list[Effect]:
         """The run's effect ledger."""
         reply = self.transport.ask(Ask("GET", run_path(run_id, "effects")))
-        return decode_list(Effect, reply.body.get("effects"))
+        return decode_list(Effect, member(reply.body, "effects"))
 
     def cancel(self, run_id: str, *, keep_workspaces: bool = False) -> Run:
         """Ask the holder to end; without a holder the run is cancelled at once."""
@@ -197,11 +195,7 @@ def place(at: At | None) -> str | int | None:
 
 def json_of(text: str) -> Any:
     """JSON of a frame's data."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        msg = f"a frame's data is not JSON: {text[:80]!r}"
-        raise Garbled(msg) from error
+    return parsed(text, "a frame's data")
 
 
 def settles(fact: Fact) -> bool:

@@ -36,6 +36,7 @@ class Ask:
     params: dict[str, Any] = field(default_factory=dict)
     key: str | None = None
     timeout_s: float = TIMEOUT_S
+    instance: str | None = None
 
     @property
     def reads(self) -> bool:
@@ -43,11 +44,18 @@ class Ask:
         return self.method == "GET"
 
 
+def as_instance(instance: str | None) -> dict[str, str]:
+    """The header by which a worker's process says which one it is."""
+    return {} if instance is None else {"Jackline-Instance": instance}
+
+
 class Transport:
     """A pool of connections to one service, and the key to it."""
 
     def __init__(self, address: Address, retry: Retry, clock: Clock = SYSTEM) -> None:
         self.address = address
+        self.instances: dict[str, str] = {}
+        """As which instance each worker was registered over this transport."""
         self.retry = retry
         self.clock = clock
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
@@ -80,7 +88,7 @@ class Transport:
             pause(wait_s)
 
     def _once(self, ask: Ask, key: str | None) -> wire.Reply:
-        headers = {"Accept": "application/json"} | ({"Idempotency-Key": key} if key else {})
+        headers = {"Accept": "application/json"} | ({"Idempotency-Key": key} if key else {}) | as_instance(ask.instance)
         content = None
         if ask.body is not None:
             headers["Content-Type"] = "application/json"

@@ -1,4 +1,9 @@
-"""Being a worker: registering, claiming, staying."""
+"""Being a worker: registering, claiming, staying.
+
+A process may register as an *instance* (1 to 128 characters of `[A-Za-z0-9._-]`): it is refused with `WorkerInUse`
+while another one is registered under the worker's id, and heard. From then on this client names it whenever it asks as
+that worker.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +12,7 @@ from urllib.parse import quote
 from jackline._sync.lists import every_item
 from jackline._sync.runs import run_path
 from jackline._sync.transport import Ask, Transport
-from jackline.decode import decode, decode_list
+from jackline.decode import decode, decode_list, member
 from jackline.models import Claim, LeaseRef, Renewal, Reservation, WorkerInfo
 from jackline.retrying import Retry
 
@@ -24,21 +29,37 @@ class Working:
 
     transport: Transport
 
-    def _worker(self, method: str, path: str, body: Any = None) -> WorkerInfo:
-        reply = self.transport.ask(Ask(method, path, body))
+    def register_worker(
+        self,
+        worker_id: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        slots: int = 1,
+        instance: str | None = None,
+        where: str | None = None,
+    ) -> WorkerInfo:
+        """The worker, registered with these labels and slots; a repeat changes them.
+
+        `where` tells people where the instance is: at most 256 characters.
+        """
+        body = {"labels": dict(labels or {}), "slots": slots} | ({} if where is None else {"where": where})
+        reply = self.transport.ask(Ask("PUT", worker_path(worker_id), body, instance=instance))
+        if instance is not None:
+            self.transport.instances[worker_id] = instance
         return worker_info(reply.body)
 
-    def register_worker(self, worker_id: str, *, labels: Mapping[str, str] | None = None, slots: int = 1) -> WorkerInfo:
-        """The worker, registered with these labels and slots; a repeat changes them."""
-        return self._worker("PUT", worker_path(worker_id), {"labels": dict(labels or {}), "slots": slots})
+    def _instance(self, worker_id: str) -> str | None:
+        """As which instance this client has registered the worker."""
+        return self.transport.instances.get(worker_id)
 
     def drain_worker(self, worker_id: str) -> None:
         """No more grants for this worker."""
-        self.transport.ask(Ask("POST", worker_path(worker_id, "drain"), {}))
+        ask = Ask("POST", worker_path(worker_id, "drain"), {}, instance=self._instance(worker_id))
+        self.transport.ask(ask)
 
     def leave(self, worker_id: str) -> None:
         """Deregister the worker; refused with `LeasesHeld` while it holds any."""
-        self.transport.ask(Ask("DELETE", worker_path(worker_id)))
+        self.transport.ask(Ask("DELETE", worker_path(worker_id), instance=self._instance(worker_id)))
 
     def quarantine(self, worker_id: str, reason: str) -> None:
         """No more grants for this worker until it is released."""
@@ -57,24 +78,28 @@ class Working:
     ) -> list[Claim]:
         """Up to `limit` runs that are due; waits up to `wait_s` for the first, and may return none."""
         body = {"worker_id": worker_id, "queues": list(queues), "max": limit, "wait_s": wait_s}
-        reply = self.transport.ask(Ask("POST", "/v1/claims", body, key=key, timeout_s=wait_s + 10.0), ONCE)
-        return decode_list(Claim, reply.body.get("claims"))
+        instance, timeout_s = self._instance(worker_id), wait_s + 10.0
+        ask = Ask("POST", "/v1/claims", body, key=key, timeout_s=timeout_s, instance=instance)
+        reply = self.transport.ask(ask, ONCE)
+        return decode_list(Claim, member(reply.body, "claims"))
 
     def claim_run(self, run_id: str, worker_id: str) -> Claim:
         """This very run, unless somebody holds it."""
-        reply = self.transport.ask(Ask("POST", run_path(run_id, "claim"), {"worker_id": worker_id}))
+        body, instance = {"worker_id": worker_id}, self._instance(worker_id)
+        reply = self.transport.ask(Ask("POST", run_path(run_id, "claim"), body, instance=instance))
         return decode(Claim, reply.body)
 
     def reserve(self, worker_id: str, queues: Sequence[str]) -> Reservation | None:
         """A run set aside for this worker while it gets ready; None when nothing is due."""
         body = {"worker_id": worker_id, "queues": list(queues)}
-        reply = self.transport.ask(Ask("POST", "/v1/reservations", body))
+        reply = self.transport.ask(Ask("POST", "/v1/reservations", body, instance=self._instance(worker_id)))
         return decode(Reservation, reply.body) if reply.body else None
 
     def bind(self, token: str, worker_id: str) -> Claim:
         """Turn a reservation into a lease: from here on there is a right to write."""
         path = f"/v1/reservations/{quote(token, safe='')}/bind"
-        return decode(Claim, (self.transport.ask(Ask("POST", path, {"worker_id": worker_id}))).body)
+        ask = Ask("POST", path, {"worker_id": worker_id}, instance=self._instance(worker_id))
+        return decode(Claim, (self.transport.ask(ask)).body)
 
     def cancel_reservation(self, token: str) -> None:
         """Give a reservation back; nothing is counted."""
@@ -85,8 +110,9 @@ class Working:
     ) -> list[Renewal]:
         """One answer per lease: renewed, lost, or its slice has ended."""
         body = {"leases": [{"run_id": lease.run_id, "fence": lease.fence} for lease in leases]}
-        ask = Ask("POST", worker_path(worker_id, "heartbeat"), body, timeout_s=timeout_s)
-        return decode_list(Renewal, (self.transport.ask(ask, retry)).body.get("leases"))
+        path, instance = worker_path(worker_id, "heartbeat"), self._instance(worker_id)
+        ask = Ask("POST", path, body, timeout_s=timeout_s, instance=instance)
+        return decode_list(Renewal, member((self.transport.ask(ask, retry)).body, "leases"))
 
 
 def worker_info(document: Any) -> WorkerInfo:

@@ -47,6 +47,7 @@ REMEDIES: Final = {
     "lease_held": "wait until the lease is given up or has expired",
     "worker_unknown": "register it first: `jackline work` does",
     "leases_held": "hand the runs back first",
+    "worker_in_use": "it may be taken over once it is silent",
     "revision_stale": "somebody else has reassigned the run: look again with `jackline show RUN`",
     "timeout_unknown": "`jackline facts RUN` shows the run's timeouts",
     "timeout_answered": "nothing more is to be answered; `jackline why RUN` shows which clocks run now",

@@ -30,7 +30,7 @@ from jackline.models import Fact, LeaseRef, Run, Why
 from jackline.worker.environment import MARK
 from jackline.worker.processes import end_marked
 
-LIMIT_S = 55.0
+LIMIT_S = 110.0
 LOOK_S = 0.2
 QUEUE = "demo"
 ANSWER = "yes"

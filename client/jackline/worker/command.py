@@ -19,10 +19,12 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jackline.errors import FenceLost
+from jackline.decode import decode
+from jackline.errors import FenceLost, Garbled
 from jackline.models import Claim, Instruction, LeaseRef
 from jackline.worker import keeper
 from jackline.worker.endings import Circumstances, Ending, Exit, ending, no_command
@@ -331,6 +333,15 @@ class CommandExecution:
         return await until_heard(what, say, self._lease, self._shop.client.transport.clock, self._shop.log)
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What is written down of an attempt when its command is started."""
+
+    run_id: str
+    fence: int
+    ttl_s: float
+
+
 def _command_of(claim: Claim, given: tuple[str, ...]) -> list[str] | None:
     if given:
         return list(given)
@@ -353,7 +364,8 @@ def _write_private(path: Path, text: str) -> None:
 
 def ref_of(attempt: Attempt) -> tuple[LeaseRef, float] | None:
     """Whose attempt it is, and under which ttl; None when it was cut off before anything was started."""
-    saved = attempt.load("attempt.json")
-    if not isinstance(saved, dict):
+    try:
+        saved = decode(Begun, attempt.load("attempt.json"))
+    except Garbled:
         return None
-    return LeaseRef(str(saved["run_id"]), int(saved["fence"])), float(saved["ttl_s"])
+    return LeaseRef(saved.run_id, saved.fence), saved.ttl_s

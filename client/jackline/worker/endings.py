@@ -28,6 +28,9 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from jackline.decode import decode
+from jackline.errors import Garbled
+
 Verb = Literal["close", "hand-back", "park", "stop-report", "nothing"]
 
 
@@ -47,8 +50,10 @@ class Exit:
         """The evidence that a keeper left; a missing document is the absence of evidence."""
         if not isinstance(document, dict):
             return cls()
-        known = {name: document.get(name) for name in ("exit_code", "signal", "not_started", "stop")}
-        return cls(**known, killed=bool(document.get("killed")), memory_limit=bool(document.get("memory_limit")))
+        try:
+            return decode(cls, document)
+        except Garbled:
+            return cls()
 
 
 @dataclass(frozen=True, slots=True)

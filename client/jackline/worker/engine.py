@@ -9,17 +9,23 @@ A stop keeps ownership until the work has settled: no new claims (drain, and giv
 brought), ask every execution to end, go on renewing until all have, then leave, then say goodbye on the stream.
 
 A claim whose answer was lost is asked again under its own idempotency key, so that what was granted is not forgotten.
+
+Two processes under one id would be taken for one another, so each says which *instance* it is. One that the service
+refuses because another is there (`WorkerInUse`) does not begin; one that was thought dead and finds its id taken over
+stops as if it had been told to, and then raises that refusal.
 """
 
 import asyncio
 import contextlib
+import os
+import socket
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jackline._async.client import AsyncClient
 from jackline.clock import Clock
-from jackline.errors import JacklineError, LeasesHeld, Problem, Unknown, WorkerUnknown
+from jackline.errors import JacklineError, LeasesHeld, Problem, Unknown, WorkerInUse, WorkerUnknown
 from jackline.models import Claim
 from jackline.retrying import Retry
 from jackline.worker.held import HeldLease
@@ -32,6 +38,7 @@ AGAIN = Retry(first_s=0.2, cap_s=5.0)
 AILING = Retry(first_s=1.0, cap_s=30.0)  # between claims of a worker that cannot execute what it is given
 LEAVE_S = 5.0  # how long a stop waits for the service at each of its own steps
 CLAIM_MAX = 1000
+WHERE_MAX = 256  # characters
 
 
 class Execution(Protocol):
@@ -58,6 +65,8 @@ class Setup:
     grace_s: float = 0.0
     stream: bool = True
     stop_within_s: float = 30.0
+    instance: str | None = None
+    where: str | None = None
 
 
 @dataclass(slots=True)
@@ -76,8 +85,9 @@ class Engine:
         self.setup = setup
         self.log = log
         self.clock: Clock = client.transport.clock
+        self.instance = setup.instance or self.clock.new_id()
         self.staying = Staying(client, setup.worker_id, self.clock, log)
-        self.staying.register = self._register
+        self.staying.register, self.staying.on_replaced = self._register, self._replaced
         self._begin = begin
         self._executions: dict[asyncio.Task[None], Execution] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
@@ -86,6 +96,7 @@ class Engine:
         self._poll: _Poll | None = None
         self._refused: str | None = None
         self._ailing: Iterator[float] | None = None
+        self._taken_over: WorkerInUse | None = None
 
     def stop(self) -> None:
         """Begin to stop; `run` returns when that is done."""
@@ -98,11 +109,16 @@ class Engine:
             execution.stop(reason)
 
     async def run(self, before_claiming: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Work until stopped. `before_claiming` runs once, registered and renewing, before the first claim."""
+        """Work until stopped. `before_claiming` runs once, registered and renewing, before the first claim.
+
+        Raises:
+            WorkerInUse: another process goes by this worker's id.
+        """
         await self._register_patiently()
         background = [asyncio.create_task(self.staying.run()), asyncio.create_task(self.staying.watch())]
         if self.setup.stream:
-            stream = WorkerStream(self.client.transport.address, self.setup.worker_id, self.clock, self.log)
+            address, worker_id = self.client.transport.address, self.setup.worker_id
+            stream = WorkerStream(address, worker_id, self.clock, self.log, instance=self.instance)
             self.staying.attach(stream)
             background.append(asyncio.create_task(stream.run()))
         try:
@@ -114,6 +130,15 @@ class Engine:
             for one in background:
                 one.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+        if self._taken_over is not None:
+            raise self._taken_over
+
+    def _replaced(self, refusal: WorkerInUse) -> None:
+        """Another process goes by this worker's id: end here."""
+        if self._taken_over is None and not self._stopping.is_set():
+            self._taken_over = refusal
+            self.log("taken_over", detail=refusal.detail)
+            self.stop()
 
     async def _unless_stopped(self, preparing: Coroutine[Any, Any, None]) -> None:
         """See preparations through, or drop them when there is no use for them any more."""
@@ -133,7 +158,11 @@ class Engine:
         self._busy[lease.ref.run_id] = carrying
 
     async def _register(self) -> None:
-        await self.client.register_worker(self.setup.worker_id, labels=self.setup.labels, slots=self.setup.slots)
+        setup = self.setup
+        where = setup.where or f"{socket.gethostname()}, process {os.getpid()}"
+        await self.client.register_worker(
+            setup.worker_id, labels=setup.labels, slots=setup.slots, instance=self.instance, where=where[:WHERE_MAX]
+        )
 
     async def _register_patiently(self) -> None:
         pauses = AGAIN.pauses(self.clock)
@@ -184,6 +213,10 @@ class Engine:
             self._poll = None
             with contextlib.suppress(JacklineError):
                 await self._register()
+            return False
+        except WorkerInUse as refusal:
+            self._poll = None
+            self._replaced(refusal)
             return False
         except Problem as refusal:
             self._poll = None
@@ -280,6 +313,8 @@ class Engine:
                 for carrying in pending:
                     carrying.cancel()
                 await asyncio.gather(*pending, return_exceptions=True)
+        if self._taken_over is not None:
+            return
         try:
             async with asyncio.timeout(LEAVE_S):
                 await self.client.leave(self.setup.worker_id)

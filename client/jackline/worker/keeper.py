@@ -81,7 +81,7 @@ def read(path: Path) -> Any:
     """A document, or None when there is none or it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -273,8 +273,10 @@ class Keeper:
 
     def _alone_too_long(self) -> bool:
         """Whether the worker has been gone for longer than it may."""
-        worker = read(self.control / "worker.json") or {}
-        self.come_back_s = worker.get("come_back_s")
+        said = read(self.control / "worker.json")
+        worker = said if isinstance(said, dict) and isinstance(said.get("pid"), int) and "started" in said else {}
+        come_back_s = worker.get("come_back_s")
+        self.come_back_s = come_back_s if isinstance(come_back_s, int | float) else None
         if self.come_back_s is None or is_running(worker):
             self.alone_since = None
             return False

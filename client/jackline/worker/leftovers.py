@@ -15,7 +15,10 @@ Whatever is left of an attempt without a keeper is found by the mark in its envi
 outlives what the service knows of its run by more than the time for which its lease could be trusted.
 """
 
-from jackline.errors import JacklineError
+import contextlib
+
+from jackline.decode import decode
+from jackline.errors import Garbled, JacklineError
 from jackline.worker.command import CommandExecution, ref_of
 from jackline.worker.endings import Ending
 from jackline.worker.engine import Engine
@@ -52,6 +55,7 @@ async def _put_one_in_order(engine: Engine, shop: Shop, attempt: Attempt, lease:
     except JacklineError as error:
         lease.lose(Loss("distrust", f"nobody answered after the restart: {error}"))
     shop.log("run_found_again", **values, running=running, held=lease.loss is None)
-    said = attempt.load("ending.json")
-    last = Ending(said["verb"], said["body"]) if isinstance(said, dict) else None
+    last = None
+    with contextlib.suppress(Garbled):
+        last = decode(Ending, attempt.load("ending.json"))
     engine.take_on(CommandExecution.found(shop, lease, attempt, last), lease)

@@ -1,7 +1,7 @@
 """Where a worker keeps what must outlive it.
 
     HOME/                      one worker's own place, held by an exclusive lock while it runs
-      lock  worker.json        its lock, its name
+      lock  worker.json        its lock, its name, and which instance it is
       bin/jackline             the command line as it is put on a run's PATH
       workspaces/              the directories that runs stand on, with their records: see `jackline.workspaces`
       attempts/RUN_ID.FENCE/   one attempt: state, spec, keeper, spool, evidence (see `Attempt`)
@@ -15,6 +15,7 @@ Everything here is for this user alone (0700, 0600). Documents are replaced whol
 import fcntl
 import os
 import re
+import secrets
 import shlex
 import shutil
 import sys
@@ -108,11 +109,22 @@ class Home:
 
     def name(self, wanted: str | None, otherwise: str) -> str:
         """The worker's name: what is wanted, else what it was called here before, else `otherwise`; remembered."""
-        known = keeper.read(self.path / "worker.json")
-        before = known.get("worker_id") if isinstance(known, dict) else None
-        name = wanted or (before if isinstance(before, str) else otherwise)
-        keeper.write(self.path / "worker.json", {"worker_id": name})
+        before = self._known("worker_id")
+        name = wanted or before or otherwise
+        instance = self._known("instance") or secrets.token_hex(8)
+        keeper.write(self.path / "worker.json", {"worker_id": name, "instance": instance})
         return name
+
+    @property
+    def instance(self) -> str | None:
+        """Which instance runs here: the same after a restart in the same place; None before it has a name."""
+        return self._known("instance")
+
+    def _known(self, name: str) -> str | None:
+        """What was remembered, if it is still what can have been written."""
+        known = keeper.read(self.path / "worker.json")
+        value = known.get(name) if isinstance(known, dict) else None
+        return value if isinstance(value, str) and _SAFE.fullmatch(value) else None
 
     def attempt(self, ref: LeaseRef) -> Attempt:
         """A fresh control directory for one attempt."""

@@ -53,7 +53,7 @@ class RunKeys:
 
     def _is_mine(self, saved: Any) -> bool:
         told = (saved.get("url"), saved.get("worker_id")) if isinstance(saved, dict) else None
-        return told == (self._client.url, self._worker_id)
+        return told == (self._client.url, self._worker_id) and {"key", "key_id"} <= saved.keys()
 
     async def _opens(self, key: str) -> bool:
         async with AsyncClient(self._client.url, key) as other:

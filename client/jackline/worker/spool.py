@@ -18,7 +18,10 @@ import json
 import os
 import sys
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from jackline.decode import decode
+from jackline.errors import Garbled
 from jackline.worker.places import Attempt
 
 STREAMS = ("stdout", "stderr")
@@ -43,13 +46,11 @@ class Spool:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        saved = attempt.load("delivery.json")
-        state = saved if isinstance(saved, dict) else {}
-        self._next_seq = int(state.get("next_seq", 1))
-        self._offsets: dict[str, int] = {name: int(state.get(name, 0)) for name in STREAMS}
+        state = _delivered(attempt.load("delivery.json"))
+        self._next_seq = state.next_seq
+        self._offsets: dict[str, int] = {name: getattr(state, name) for name in STREAMS}
         self._released = dict(self._offsets)
-        sent = state.get("sent")
-        self._sent = Piece(**sent) if sent else None
+        self._sent = state.sent
 
     def next_piece(self, *, final: bool) -> tuple[Piece, str] | None:
         """The next chunk and its text; None when nothing is there. `final`: no more will be written."""
@@ -98,6 +99,31 @@ class Spool:
         finally:
             os.close(descriptor)
         self._released[stream] = reached
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How far the spool was delivered: the next number, an offset into each stream, and what was sent last."""
+
+    next_seq: int = 1
+    stdout: int = 0
+    stderr: int = 0
+    sent: Piece | None = None
+
+
+def _delivered(saved: Any) -> Delivery:
+    """What was written down of it; from the beginning when nothing was, or nothing that makes sense."""
+    with contextlib.suppress(Garbled):
+        found = decode(Delivery, saved)
+        if _makes_sense(found):
+            return found
+    return Delivery()
+
+
+def _makes_sense(found: Delivery) -> bool:
+    numbers = [found.stdout, found.stderr, *((found.sent.offset, found.sent.length) if found.sent else ())]
+    streams = found.sent is None or found.sent.stream in STREAMS
+    return streams and found.next_seq > 0 and all(0 <= number < 2**63 for number in numbers)
 
 
 def _torn(data: bytes) -> int:

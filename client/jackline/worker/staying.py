@@ -6,8 +6,9 @@ answer changes nothing: it is asked again soon, by the other road if the stream 
 its own clock when its trust has run down. An idle worker beats every ten seconds, so that the service knows that it
 is there.
 
-Failure: an unregistered worker is registered again (a service whose journal was restored may have forgotten it); every
-other refusal of a heartbeat counts as no answer, because it says nothing about the leases.
+Failure: an unregistered worker is registered again (a service whose journal was restored may have forgotten it); one
+whose id another process has taken over meanwhile has to stop; every other refusal of a heartbeat counts as no answer,
+because it says nothing about the leases.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from jackline._async.client import AsyncClient
 from jackline.clock import Clock
-from jackline.errors import JacklineError, Problem, Unknown, WorkerUnknown
+from jackline.errors import JacklineError, Problem, Unknown, WorkerInUse, WorkerUnknown
 from jackline.models import Instruction, LeaseRef, Renewal
 from jackline.retrying import Patience, Retry
 from jackline.worker.held import HeldLease, loss_of
@@ -47,6 +48,7 @@ class Staying:
         self.register: Callable[[], Awaitable[None]] | None = None
         self.on_return: Callable[[], None] = lambda: None
         self.on_destroy: Callable[[], None] = lambda: None
+        self.on_replaced: Callable[[WorkerInUse], None] = lambda refusal: None
 
     def attach(self, stream: WorkerStream) -> None:
         """Use this stream whenever it is open."""
@@ -170,6 +172,8 @@ class Staying:
         if isinstance(error, WorkerUnknown) and self.register is not None:
             with contextlib.suppress(Problem, Unknown):
                 await self.register()
+        if isinstance(error, WorkerInUse):
+            self.on_replaced(error)
 
     def _timeout_s(self, shortest_s: float) -> float:
         return min(BEAT_TIMEOUT_MAX_S, max(BEAT_TIMEOUT_MIN_S, shortest_s / 3))

@@ -12,16 +12,18 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
+from jackline._async.transport import as_instance
 from jackline.address import Address
 from jackline.clock import Clock
-from jackline.decode import decode_list
-from jackline.errors import Garbled, Unknown
+from jackline.decode import decode, decode_list, parsed
+from jackline.errors import Garbled, Unknown, problem
 from jackline.models import LeaseRef, Renewal
 from jackline.retrying import Retry
 from jackline.worker.log import Log
@@ -32,10 +34,30 @@ PING_S = 10.0
 MAX_MESSAGE = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of the service: an answer, by the number of what it answers, or something pushed."""
+
+    seq: int | None = None
+    leases: Any = None
+    problem: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a problem must say to be one."""
+
+    code: str
+    status: int
+
+
 class WorkerStream:
     """One worker's stream to the service, opened again whenever it breaks."""
 
-    def __init__(self, address: Address, worker_id: str, clock: Clock, log: Log) -> None:
+    def __init__(
+        self, address: Address, worker_id: str, clock: Clock, log: Log, *, instance: str | None = None
+    ) -> None:
+        self._instance = instance
         self._uri = f"{address.url.replace('http', 'ws', 1)}/v1/workers/{quote(worker_id, safe='')}/stream"
         self._address = address
         self._clock = clock
@@ -76,7 +98,12 @@ class WorkerStream:
             self._log(happening, **values)
 
     async def heartbeat(self, leases: Sequence[LeaseRef], timeout_s: float) -> list[Renewal]:
-        """The service's answer about each lease, or `Unknown`."""
+        """The service's answer about each lease.
+
+        Raises:
+            Unknown: there was none.
+            Problem: it refused the heartbeat.
+        """
         if self._socket is None:
             msg = "the worker's stream is not open"
             raise Unknown(msg)
@@ -99,7 +126,7 @@ class WorkerStream:
         key = self._address.key
         return connect(
             self._uri,
-            additional_headers={"Authorization": f"Bearer {key}"} if key else {},
+            additional_headers=({"Authorization": f"Bearer {key}"} if key else {}) | as_instance(self._instance),
             open_timeout=OPEN_TIMEOUT_S,
             close_timeout=1.0,
             ping_interval=PING_S,
@@ -122,18 +149,20 @@ class WorkerStream:
 
     def _hear(self, text: str | bytes) -> None:
         try:
-            message = json.loads(text)
-            renewals = decode_list(Renewal, message.get("leases"))
-        except (ValueError, AttributeError, Garbled) as error:
+            said = decode(Said, parsed(text, "a message"))
+            renewals = decode_list(Renewal, said.leases) if said.problem is None else []
+            refusal = None if said.problem is None else decode(Refused, said.problem)
+        except Garbled as error:
             self._log("stream_garbled", error=str(error), message=repr(text[:120]))
             return
-        self._answer(message, renewals)
-
-    def _answer(self, message: Any, renewals: list[Renewal]) -> None:
-        waiting = self._waiting.get(message.get("seq"))
+        waiting = None if said.seq is None else self._waiting.get(said.seq)
         if waiting is None:
             self.on_push(renewals)
-        elif not waiting.done():
+        elif waiting.done():
+            pass
+        elif refusal is not None:
+            waiting.set_exception(problem(refusal.status, said.problem))
+        else:
             waiting.set_result(renewals)
 
     def _closed(self) -> None:

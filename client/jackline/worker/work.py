@@ -79,6 +79,8 @@ async def _work_in(home: Home, client: AsyncClient, wanted: Work, worker_id: str
         grace_s=wanted.grace_s,
         stream=wanted.stream,
         stop_within_s=wanted.grace_s + 20.0,
+        instance=home.instance,
+        where=f"{socket.gethostname()}, process {os.getpid()}, {home.path}",
     )
     engine = Engine(client, setup, begin, log)
     engine.staying.on_return, engine.staying.on_destroy = grounds.look_again, grounds.sweep

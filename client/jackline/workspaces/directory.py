@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from jackline.decode import decode
+from jackline.errors import Garbled
 from jackline.worker import keeper
 from jackline.workspaces import marks, removing
 from jackline.workspaces.contract import DETAIL_MAX, Attached, NotOurs, Observation, PlaceFailed, WorkspaceRef
@@ -198,11 +200,9 @@ def _made(path: Path, mark: str) -> str:
 
 
 def _record_of(document: Any) -> Record | None:
-    if not isinstance(document, dict):
-        return None
     try:
-        return Record(**document)
-    except TypeError:
+        return decode(Record, document)
+    except Garbled:
         return None
 
 

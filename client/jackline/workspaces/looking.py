@@ -18,6 +18,7 @@ inode and the mark decide. The mark is what tells a directory from one that got 
 import contextlib
 import fcntl
 import os
+import re
 import stat
 import sys
 import threading
@@ -29,6 +30,7 @@ from jackline.workspaces.contract import Observation
 
 PREFIX = "dir"
 DELETED = " (deleted)"
+_NUMBER = re.compile(r"[0-9]{1,20}")
 PATH_MAX = 1024  # bytes of a path where F_GETPATH writes one
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -50,9 +52,8 @@ class DirectoryIdentity:
         prefix, _, rest = text.partition(":")
         device, _, rest = rest.partition(":")
         inode, _, mark = rest.partition(":")
-        if prefix != PREFIX or not device.isdigit() or not inode.isdigit() or not mark:
-            return None
-        return cls(int(device), int(inode), mark)
+        numbers = all(_NUMBER.fullmatch(part) for part in (device, inode))
+        return cls(int(device), int(inode), mark) if prefix == PREFIX and numbers and mark else None
 
 
 class Pin:
