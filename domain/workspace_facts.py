@@ -13,6 +13,9 @@ from domain.values import Fact, Json, Value
 Provider = Literal["external", "directory", "process", "kubernetes"]
 """Who makes the body: ``kubernetes`` Pods and Sandboxes (the ``spec`` says which), ``external`` somebody else."""
 
+ON_ITS_MACHINE: frozenset[Provider] = frozenset({"directory", "process"})
+"""Providers whose bodies only the worker that placed them can see and reach."""
+
 WaitsOn = Literal["node", "quota"]
 UnknownCause = Literal["watch_dropped", "observer_gone", "holder_gone", "boot"]
 LossReason = Literal[

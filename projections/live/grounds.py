@@ -9,7 +9,7 @@ A workspace leaves the index once its body is destroyed. A run that is open keep
 at most ``REMEMBERED_MAX`` of them, the latest; those of an ended run are read from the journal when they are asked for.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from datetime import datetime
 from typing import TypeVar, assert_never
 
@@ -17,6 +17,7 @@ import msgspec
 
 from domain.values import Moment
 from domain.workspace_facts import (
+    ON_ITS_MACHINE,
     ContinuityRestored,
     ContinuityUnknown,
     HarnessRestarted,
@@ -97,6 +98,7 @@ class Grounds:
         self._ever: dict[str, dict[str, None]] = {}
         self._undecided: dict[str, dict[str, None]] = {}
         self._of_scope: dict[ScopeKey, dict[str, None]] = {}
+        self._placed_by: dict[WorkerKey, dict[str, None]] = {}
         self._to_destroy: dict[WorkerKey, dict[str, None]] = {}
         self._unknown: dict[str, None] = {}
         self._marks = marks
@@ -137,6 +139,18 @@ class Grounds:
         if holding is not None and holding.key is not None and holding.queue[1] == OBSERVERS_QUEUE:
             scopes.add((holding.queue[0], holding.key[2]))
         return scopes
+
+    def seen_only_by(self, worker: WorkerKey, held: Iterable[str]) -> list[GroundCard]:
+        """The attached workspaces of open runs that nobody sees but this worker, and that are not unknown.
+
+        Those on its own machine, whoever holds their runs; others without a scope are seen by the holder.
+        """
+        its_own = [self.cards[each] for each in self._placed_by.get(worker, ())]
+        of_holder = [self.cards[each] for run_id in held for each in self._of_run.get(run_id, ())]
+        found = [card for card in its_own if card.provider in ON_ITS_MACHINE]
+        found += [card for card in of_holder if card.provider not in ON_ITS_MACHINE]
+        seen = [card for card in found if card.phase == "running" and card.unknown_from is None]
+        return [card for card in seen if card.scope is None and card.run_id in self._ever]
 
     def to_destroy(self, worker: WorkerKey) -> list[GroundCard]:
         """The workspaces that a worker placed and whose bodies are to be destroyed."""
@@ -183,6 +197,7 @@ class Grounds:
         ever[fact.workspace_id] = None
         if len(ever) > REMEMBERED_MAX:
             del ever[next(iter(ever))]
+        self._placed_by.setdefault((card.tenant, card.worker), {})[fact.workspace_id] = None
         if card.scope_key is not None:
             self._of_scope.setdefault(card.scope_key, {})[fact.workspace_id] = None
         self.assert_now(card, at)
@@ -277,12 +292,12 @@ class Grounds:
     def _forget(self, card: GroundCard) -> None:
         workspace_id = card.workspace_id
         self._known(card)
-        for kind in GROUND_KINDS:
-            self._deadlines.forget(kind, (workspace_id,))
+        self._deadlines.forget_each(GROUND_KINDS, (workspace_id,))
         del self.cards[workspace_id]
         if card.undecided:
             self._undecided.setdefault(card.run_id, {})[workspace_id] = None
         _drop(self._of_run, card.run_id, workspace_id)
+        _drop(self._placed_by, (card.tenant, card.worker), workspace_id)
         _drop(self._to_destroy, (card.tenant, card.worker), workspace_id)
         if card.scope_key is not None:
             _drop(self._of_scope, card.scope_key, workspace_id)
