@@ -211,7 +211,9 @@ def release(standing: Standing, workspace_id: str, command: Release, now: Moment
     return draft
 
 
-def reap(standing: Standing, workspace_id: str, last_asserted_at: datetime, idle_s: float, now: Moment) -> RunDraft:
+def reap(
+    standing: Standing, workspace_id: str, last_asserted_at: datetime | None, idle_s: float, now: Moment
+) -> RunDraft:
     """Facts that follow when nobody asserted the workspace for the idle time; none when it is kept or let go."""
     draft, workspace = standing.draft(), standing.workspace(workspace_id)
     if workspace.kept or workspace.teardown:

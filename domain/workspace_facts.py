@@ -135,9 +135,12 @@ class WorkspaceReleased(Fact, frozen=True, kw_only=True):
 
 
 class WorkspaceReaped(Fact, frozen=True, kw_only=True):
-    """Nobody asserted it for ``idle_s``: the body is to be destroyed."""
+    """Nobody asserted it for ``idle_s``: the body is to be destroyed.
 
-    last_asserted_at: datetime
+    ``last_asserted_at`` is null when nobody did since the service was started.
+    """
+
+    last_asserted_at: datetime | None
     idle_s: float
     reaped_at: datetime
 

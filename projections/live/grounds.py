@@ -306,6 +306,9 @@ class Grounds:
     def assert_now(self, card: GroundCard, now: Moment) -> None:
         """The workspace is needed, as of now."""
         self._marks.asserted(card.workspace_id, now)
+        self._look_idle(card, now)
+
+    def _look_idle(self, card: GroundCard, now: Moment) -> None:
         self._remind("idle", now.mono + self._graces.idle_reap_s, card)
 
     def lease_ended(self, run_id: str) -> None:
@@ -337,10 +340,10 @@ class Grounds:
         for card in self.cards.values():
             card.unknown_from = None if card.unknown_from is None else card.unknown_from + late_s
             card.attached_from = None if card.attached_from is None else card.attached_from + late_s
-            self._marks.asserted(card.workspace_id, now)
+            self._marks.starts_anew(card.workspace_id, now)
             if not card.teardown and not card.kept:
                 self._deadlines.forget("idle", (card.workspace_id,))
-                self.assert_now(card, now)
+                self._look_idle(card, now)
             if card.provisioning_from is not None:
                 self._stop_provisioning(card)
                 self._provision(card, now.mono)

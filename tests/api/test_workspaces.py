@@ -349,6 +349,8 @@ async def test_a_service_that_is_started_again_answers_the_same_and_takes_what_i
     for one, other in zip(before, after, strict=True):
         assert {**one, **dict.fromkeys(changed)} == {**other, **dict.fromkeys(changed)}
     assert ("boot", None, None) == tuple(each["unknown_cause"] for each in after)
+    assert before[0]["last_asserted_at"] is not None
+    assert None is after[0]["last_asserted_at"], "the start of a service is no assertion"
     assert [run["state"] for run in runs] == [run["state"] for run in runs_after] == ["running", "lost"]
     assert runs[1] == {**runs_after[1], "evidence": runs[1]["evidence"]}
     assert [2, 1] == [len(listed[each]["workspaces"]) for each in (run_id, lost_run)]
