@@ -138,11 +138,19 @@ def assert_needed(desk: Desk, caller: Caller, workspace_id: str) -> dict[str, An
     }
 
 
-async def release_workspace(desk: Desk, caller: Caller, workspace_id: str) -> Done[dict[str, Any]]:
-    """Nobody needs the workspace any more: its provider is told to destroy the body; one never placed has none."""
+async def release_workspace(
+    desk: Desk, caller: Caller, workspace_id: str, worker_id: str | None = None
+) -> Done[dict[str, Any]]:
+    """Nobody needs the workspace any more: its provider is told to destroy the body; one never placed has none.
+
+    ``worker_id``: a worker lets it go by itself, and nobody had asked it to.
+    """
     workspace = find(desk, caller, workspace_id)
+    if worker_id is not None:
+        desk.require_worker(caller, worker_id, "let this workspace go")
     _require_owner(desk, caller, workspace)
-    command = Release(by=caller.principal, cause="asked_for")
+    by, cause = (caller.principal, "asked_for") if worker_id is None else (worker_id, "left_by_its_worker")
+    command = Release(by=by, cause=cause)
     return await on_workspace(
         desk, caller, workspace_id, lambda standing, now: release(standing, workspace_id, command, now)
     )

@@ -95,9 +95,10 @@ async def assert_needed(call: Call, workspace_id: str, body: requests.Nothing) -
 
 
 @router.delete(WORKSPACE, response_model=wire.Workspace)
-async def release(call: Call, workspace_id: str) -> Answer:
+async def release(call: Call, workspace_id: str, query: Annotated[asked.Release, Query()]) -> Answer:
     """Have the body destroyed."""
-    return _shown(call, await workspaces.release_workspace(call.desk, call.caller, workspace_id), workspace_id)
+    done = await workspaces.release_workspace(call.desk, call.caller, workspace_id, query.worker_id)
+    return _shown(call, done, workspace_id)
 
 
 def _shown(call: Call, done: Done[dict[str, Any]], workspace_id: str) -> Done[dict[str, Any]]:

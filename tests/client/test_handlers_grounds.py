@@ -28,11 +28,14 @@ async def test_a_directory_lasts_as_long_as_its_block(shared: Service, queue: st
             (place.path / "file").touch()
             inside = await run.client.workspaces.show(place.workspace_id)
         outside = await run.client.workspaces.show(place.workspace_id)
-        return [inside.phase, outside.phase, place.path.exists()]
+        facts = [fact async for fact in run.client.facts(run.run_id) if fact.topic == "workspace.released.v1"]
+        by_itself = [(fact.data["by"] == run.worker_id, fact.data["cause"]) for fact in facts]
+        return [inside.phase, outside.phase, place.path.exists(), by_itself]
 
     run, _ = await handled(shared, queue, handler)
 
-    assert ("succeeded", ["running", "destroyed", False]) == (run.state, run.result)
+    by_itself = [[True, "left_by_its_worker"]]
+    assert ("succeeded", ["running", "destroyed", False, by_itself]) == (run.state, run.result)
 
 
 async def test_a_directory_that_is_deleted_inside_its_block_loses_the_run(

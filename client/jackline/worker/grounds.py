@@ -238,7 +238,10 @@ class Grounds:
                 here = self.provider.record(workspace.workspace_id) is not None
                 if not here and not workspace.over and not workspace.teardown:
                     self._log("workspace_released", run_id=run_id, workspace_id=workspace.workspace_id)
-                    await self._client.workspaces.release(workspace.workspace_id)
+                    await self._release(workspace.workspace_id)
+
+    async def _release(self, workspace_id: str) -> None:
+        await self._client.workspaces.release(workspace_id, worker_id=self._home.worker_id)
 
     def _keep(self, workspace_id: str, pin: Pin) -> None:
         """Watch and assert a directory from now on."""
@@ -318,7 +321,7 @@ class Grounds:
             del self._ended[workspace_id]
             with contextlib.suppress(JacklineError):
                 if (await self._client.run(run_id)).state != "cancelled":
-                    await self._client.workspaces.release(workspace_id)
+                    await self._release(workspace_id)
                     await self.destroy(workspace_id)
 
     async def _prune(self) -> None:

@@ -90,6 +90,7 @@ class Home:
             os.close(self._lock)
             msg = f"another worker runs in {path}; give this one another --work-dir or --id"
             raise HomeBusy(msg) from error
+        self.worker_id: str | None = None
 
     @classmethod
     def first_free(cls, root: Path) -> "Home":
@@ -112,6 +113,7 @@ class Home:
         before = known.get("worker_id") if isinstance(known, dict) else None
         name = wanted or (before if isinstance(before, str) else otherwise)
         keeper.write(self.path / "worker.json", {"worker_id": name})
+        self.worker_id = name
         return name
 
     def attempt(self, ref: LeaseRef) -> Attempt:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jackline._async.client import AsyncClient
 from jackline.errors import JacklineError
 from jackline.models import Instruction
 from jackline.worker.log import Log
@@ -52,8 +51,9 @@ class Wish:
 class HeldWorkspace:
     """One workspace of the run, inside its block."""
 
-    def __init__(self, client: AsyncClient, workspace_id: str, reports: Reports) -> None:
-        self.client = client
+    def __init__(self, run: "HeldRun", workspace_id: str, reports: Reports) -> None:
+        self.client = run.client
+        self.worker_id = run.worker_id
         self._reports = reports
         self.workspace_id = workspace_id
         self.identity: str | None = None
@@ -80,7 +80,7 @@ async def standing_on(run: "HeldRun", wish: Wish, log: Log) -> AsyncIterator[Hel
     options: dict[str, Any] = {"provider": wish.kind, "scope": wish.scope, "spec": wish.spec}
     placed = await run.say("workspace", lambda key: run.client.workspaces.place(run.ref, key=key, **options))
     reports = Reports(run.client, log)
-    workspace = HeldWorkspace(run.client, placed.workspace_id, reports)
+    workspace = HeldWorkspace(run, placed.workspace_id, reports)
     run.grounds[workspace.workspace_id] = workspace
     asserting = assert_until_over(run.client, workspace.workspace_id, log)
     background: list[asyncio.Task[Any]] = [asyncio.create_task(reports.run()), asyncio.create_task(asserting)]
@@ -164,7 +164,7 @@ class _Body:
         """Destroy what was made, and say so; the service is told first, so that nobody takes it for a loss."""
         workspaces, gone = self._workspace.client.workspaces, self._provider is None
         with contextlib.suppress(JacklineError):
-            await workspaces.release(self._workspace.workspace_id)
+            await workspaces.release(self._workspace.workspace_id, worker_id=self._workspace.worker_id)
         if self._provider is not None:
             with contextlib.suppress(JacklineError, OSError):
                 gone = await self._provider.teardown(self._ref())
