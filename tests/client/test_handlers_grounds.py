@@ -15,6 +15,7 @@ from jackline.workspaces.contract import Observation
 from jackline.workspaces.process import ProcessIdentity
 from tests.client.serving import Service
 from tests.client.test_handlers import handled, working
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.system
 
@@ -167,3 +168,39 @@ async def test_what_the_service_says_comes_in_the_order_in_which_it_was_said(sha
     run, _ = await handled(shared, queue, handler)
 
     assert ["turn_failed", 1, "Turn lost (Harness restarted: Error, exit 1)"] == run.result
+
+
+@pytest.mark.origin("K5", "C9", "C13")
+async def test_what_a_handler_stands_on_is_seen_again_after_a_restart_of_the_service(
+    own_service: Service, tmp_path: Path
+) -> None:
+    own_service.start()
+    standing, unknown, seen_again = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handler(run: HeldRun) -> Any:
+        async with (
+            run.workspace("directory", root=tmp_path / "places") as place,
+            run.workspace("process", {"command": ["sleep", "60"]}) as server,
+        ):
+            standing.set()
+            await unknown.wait()
+
+            async def none_is_unknown() -> bool:
+                found = [await run.client.workspaces.show(one.workspace_id) for one in (place, server)]
+                return all(one.unknown_since is None for one in found)
+
+            await eventually(none_is_unknown, what="both are seen again", within_s=WITHIN_S)
+            seen_again.set()
+
+    async with working(own_service, "q", handler) as (client, _):
+        receipt = await client.submit(queue="q", policy={"total_after_s": 0})
+        await asyncio.wait_for(standing.wait(), WITHIN_S)
+        own_service.kill()
+        await asyncio.to_thread(own_service.start)
+        unknown.set()
+        run = await client.wait(receipt.run_id, WITHIN_S)
+        topics = [fact.topic async for fact in client.facts(run.run_id)]
+
+    assert "succeeded" == run.state, run.error
+    assert seen_again.is_set()
+    assert [2, 2] == [topics.count(f"workspace.continuity_{one}.v1") for one in ("unknown", "restored")]

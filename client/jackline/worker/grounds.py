@@ -34,7 +34,7 @@ from jackline.workspaces.looking import Pin
 from jackline.workspaces.models import Workspace
 from jackline.workspaces.watching import DirectoryWatcher
 
-SWEEP_S = 60.0  # between two questions for directories that are to be destroyed
+SWEEP_S = 60.0  # between two questions for what is to be destroyed, and what the service takes for unknown
 KEPT_ENDED = 1000  # directories of runs that have ended; older ones are not left to the service's reaping
 KEPT_UNKNOWN = 100  # directories of which the service knows nothing (any more); what is beyond is removed
 TOGETHER = 8  # directories that are looked after at the same time
@@ -297,9 +297,11 @@ class Grounds:
 
     async def _sweep_forever(self) -> None:
         while True:
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(spread(SWEEP_S, self._client.transport.clock)):
                     await self._swept.wait()
+            except TimeoutError:
+                self._taken_up = False  # whatever the service was told wrongly or late is made up for now
             self._swept.clear()
             if not self._taken_up:
                 await self.take_up()

@@ -4,9 +4,10 @@
         ...
 
 Inside the block the workspace is asserted; a directory or a process is made, attached to and watched, and its end is
-reported at once. What follows is the service's decision, by the run's policy: mostly the lease ends, and the handler is
-cancelled. An end that carries an exit is the handler's to judge first: `workspace.over` is set, and `workspace.loss`
-says why. For an `external` workspace the handler reports by itself what it sees (`observe`).
+reported at once; a service that takes it for unknown, since it was started anew, is told that it is there. What follows
+is the service's decision, by the run's policy: mostly the lease ends, and the handler is cancelled. An end that carries
+an exit is the handler's to judge first: `workspace.over` is set, and `workspace.loss` says why. For an `external`
+workspace the handler reports by itself what it sees (`observe`).
 
 Leaving the block releases the workspace: what was made here is destroyed, unless it is to be kept.
 """
@@ -23,7 +24,7 @@ from jackline.errors import JacklineError
 from jackline.models import Instruction
 from jackline.worker.log import Log
 from jackline.worker.persist import until_answered
-from jackline.worker.reporting import Reports, assert_until_over
+from jackline.worker.reporting import Reports, assert_until_over, spread
 from jackline.workspaces.contract import Attached, Observation, PlaceFailed, WorkspaceRef
 from jackline.workspaces.directory import DirectoryProvider
 from jackline.workspaces.looking import Pin
@@ -33,6 +34,8 @@ from jackline.workspaces.watching import DirectoryWatcher
 
 if TYPE_CHECKING:
     from jackline.worker.heldrun import HeldRun
+
+SIGHT_S = 60.0  # between two questions whether the service takes the body for unknown
 
 Kind = Literal["external", "directory", "process"]
 
@@ -95,7 +98,9 @@ async def standing_on(run: "HeldRun", wish: Wish, log: Log) -> AsyncIterator[Hel
             )
             workspace.identity = attached.identity
             body.watch()
-            yield workspace
+            background.append(asyncio.create_task(body.keep_in_sight()))
+            with run.client.transport.telling(body.look_again):
+                yield workspace
     finally:
         del run.grounds[workspace.workspace_id]
         for one in background:
@@ -113,6 +118,7 @@ class _Body:
         self._provider: DirectoryProvider | ProcessProvider | None = None
         self._watching: asyncio.Task[None] | None = None
         self._processes: ProcessWatcher | None = None
+        self._looks = asyncio.Event()
         if wish.kind == "directory" and wish.root is not None:
             self._provider = DirectoryProvider(wish.root)
         elif wish.kind == "process":
@@ -150,6 +156,31 @@ class _Body:
                 self._watching = asyncio.create_task(watcher.run())
             else:
                 self._reports.tell(ref.workspace_id, [pinned])
+
+    def look_again(self) -> None:
+        """The service is back, and may not see the body any more."""
+        self._looks.set()
+
+    async def keep_in_sight(self) -> None:
+        """Say that the body is there whenever the service takes it for unknown, until cancelled."""
+        clock = self._workspace.client.transport.clock
+        while self._provider is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(spread(SIGHT_S, clock)):
+                    await self._looks.wait()
+            self._looks.clear()
+            with contextlib.suppress(JacklineError):
+                await self._say_if_unseen(self._provider)
+
+    async def _say_if_unseen(self, provider: DirectoryProvider | ProcessProvider) -> None:
+        workspaces, workspace_id = self._workspace.client.workspaces, self._workspace.workspace_id
+        clock = self._workspace.client.transport.clock
+        known = await until_answered(lambda: workspaces.show(workspace_id), clock)
+        if known.unknown_since is None or known.over or known.teardown:
+            return
+        seen = await provider.continuity(self._ref())
+        if seen.kind == "present":  # what is not there is told by whoever watches it
+            self._reports.tell(workspace_id, [seen, Observation("synced")])
 
     async def __aexit__(self, *_: object) -> None:
         if self._processes is not None:
