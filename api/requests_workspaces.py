@@ -121,9 +121,10 @@ class ListWorkspaces(Reading):
 
 
 class Release(Query):
-    """Who lets the workspace go."""
+    """Who lets the workspace go, or that there is nothing left of one that was let go."""
 
     worker_id: str | None = Field(None, description="the worker that lets it go by itself; left out by everybody else")
+    gone: bool = Field(False, description="an operator looked: the body that was to be destroyed is no more")
 
 
 class AdmitTurn(Body):

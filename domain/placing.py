@@ -19,7 +19,7 @@ import msgspec
 
 from domain.claiming import LimitReached
 from domain.refusal import InvalidCommand
-from domain.releasing import Release, destroy_unplaced, release_into
+from domain.releasing import SAID_GONE, Release, destroy_unplaced, release_into
 from domain.restarting import Restart, restart_into
 from domain.run import Running
 from domain.standing import Presented, RunDraft, Standing, holder, refuse_unless
@@ -32,6 +32,7 @@ from domain.workspace_facts import (
     UnknownCause,
     WaitsOn,
     WorkspaceAttached,
+    WorkspaceDestroyed,
     WorkspacePlaced,
     WorkspaceProvisioning,
     WorkspaceReaped,
@@ -208,6 +209,19 @@ def release(standing: Standing, workspace_id: str, command: Release, now: Moment
     """Facts that follow when nobody needs the workspace any more; none when that was said before."""
     draft = standing.draft()
     release_into(draft, standing.workspace(workspace_id), command, now)
+    return draft
+
+
+def say_gone(standing: Standing, workspace_id: str, now: Moment) -> RunDraft:
+    """Facts that follow when somebody who looked says that a body which is to be destroyed is no more.
+
+    None when it is known to be destroyed. Raises ``WrongPhase`` for one that was not let go.
+    """
+    draft, workspace = standing.draft(), standing.workspace(workspace_id)
+    if not workspace.teardown:
+        raise WrongPhase(workspace_id=workspace_id, phase=workspace.phase, wanted="to be destroyed")
+    if workspace.awaits_teardown:
+        draft.on_workspace(workspace_id, WorkspaceDestroyed(cause=SAID_GONE, destroyed_at=now.wall))
     return draft
 
 

@@ -70,6 +70,7 @@ class GroundCard(msgspec.Struct):
     unknown_from: float | None = None
     unknown_since: datetime | None = None
     unknown_cause: str | None = None
+    teardown_from: float | None = None
     undecided: bool = False
     """Whether it was lost with an exit, and its run's holder has yet to say what that means."""
 
@@ -100,6 +101,7 @@ class Grounds:
         self._of_scope: dict[ScopeKey, dict[str, None]] = {}
         self._placed_by: dict[WorkerKey, dict[str, None]] = {}
         self._to_destroy: dict[WorkerKey, dict[str, None]] = {}
+        self._going: dict[str, None] = {}
         self._unknown: dict[str, None] = {}
         self._marks = marks
         self._deadlines = deadlines
@@ -160,6 +162,10 @@ class Grounds:
         """The workspaces whose bodies are to be destroyed, in the order in which they were placed."""
         found = [self.cards[workspace_id] for placed in self._to_destroy.values() for workspace_id in placed]
         return sorted(found, key=lambda card: card.order)
+
+    def going(self) -> Iterator[GroundCard]:
+        """The workspaces whose bodies are to be destroyed, those first that have been for longest."""
+        return (self.cards[workspace_id] for workspace_id in self._going)
 
     def unknown(self) -> Iterator[GroundCard]:
         """The workspaces of open runs of which nobody knows whether they are there, the longest unknown first."""
@@ -239,7 +245,7 @@ class Grounds:
                 card.kept = True
                 self._deadlines.forget("idle", (card.workspace_id,))
             case WorkspaceReleased() | WorkspaceReaped():
-                self._tear_down(card)
+                self._tear_down(card, at.mono)
             case WorkspaceDestroyed():
                 self._forget(card)
             case WorkspacePlaced() | HarnessRestarted():
@@ -280,8 +286,9 @@ class Grounds:
         self._known(card)
         self._stop_provisioning(card)
 
-    def _tear_down(self, card: GroundCard) -> None:
-        card.teardown, card.kept = True, False
+    def _tear_down(self, card: GroundCard, mono: float) -> None:
+        card.teardown, card.kept, card.teardown_from = True, False, mono
+        self._going[card.workspace_id] = None
         if card.phase not in ("lost", "provision_failed"):
             card.phase = "teardown"
         self._known(card)
@@ -294,6 +301,7 @@ class Grounds:
         self._known(card)
         self._deadlines.forget_each(GROUND_KINDS, (workspace_id,))
         del self.cards[workspace_id]
+        self._going.pop(workspace_id, None)
         if card.undecided:
             self._undecided.setdefault(card.run_id, {})[workspace_id] = None
         _drop(self._of_run, card.run_id, workspace_id)
@@ -340,6 +348,7 @@ class Grounds:
         for card in self.cards.values():
             card.unknown_from = None if card.unknown_from is None else card.unknown_from + late_s
             card.attached_from = None if card.attached_from is None else card.attached_from + late_s
+            card.teardown_from = None if card.teardown_from is None else card.teardown_from + late_s
             self._marks.starts_anew(card.workspace_id, now)
             if not card.teardown and not card.kept:
                 self._deadlines.forget("idle", (card.workspace_id,))
@@ -361,6 +370,7 @@ class Grounds:
             "scopes": len(self._of_scope),
             "to_destroy": len(self._to_destroy),
             "unknown": len(self._unknown),
+            "going": len(self._going),
             "undecided": len(self._undecided),
         }
 

@@ -9,6 +9,7 @@ import pytest
 from api.unknowns import SHOWN_MAX
 from tests.api.service import Service, listening, running
 from tests.api.test_channel import Worker, Workers
+from tests.commands.clockwork import Clock
 from tests.waiting import eventually
 
 PLACE = "/v1/workspaces"
@@ -289,6 +290,56 @@ async def test_an_unknown_that_lasts_degrades_the_service_until_it_is_seen_again
     ]
     assert f"observers: workspace {workspace_id} has been unknown for 0 s (watch_dropped)" == unknown["first_error"]
     assert [] == after["unknowns"]
+
+
+@pytest.mark.parametrize("source", ["observers", "teardown"])
+async def test_an_alarm_that_somebody_has_seen_rests_and_the_next_one_does_not(data_dir: Path, source: str) -> None:
+    async def wait_in_vain(workspace_id: str) -> None:
+        if source == "teardown":
+            await service.ok("DELETE", f"{PLACE}/{workspace_id}")
+        else:
+            await seen(service, workspace_id, {"kind": "watch_dropped"})
+
+    async with running(data_dir, observer_alarm_s=0.0, teardown_alarm_s=0.0) as service:
+        _, first = await standing(service)
+        _, second = await standing(service)
+        await wait_in_vain(first)
+        alarmed = await service.ok("GET", "/healthz")
+        await service.ask("POST", "/v1/health/ack", {})
+        rests = await service.ok("GET", "/healthz")
+        await wait_in_vain(second)
+        alarmed_again = await service.ok("GET", "/healthz")
+
+    assert ["degraded", "ok", "degraded"] == [each["status"] for each in (alarmed, rests, alarmed_again)]
+    assert alarmed["first_error"].startswith(f"{source}: workspace {first} ")
+    assert alarmed_again["first_error"].startswith(f"{source}: workspace {second} ")
+
+
+async def test_a_body_that_nobody_destroys_degrades_the_service_until_it_is_gone_or_an_operator_says_so(
+    data_dir: Path,
+) -> None:
+    clock = Clock()
+    async with running(data_dir, clock, teardown_alarm_s=60.0) as service:
+        _, workspace_id = await standing(service)
+        await service.refused("DELETE", f"{PLACE}/{workspace_id}?gone=true")
+        await service.ok("DELETE", f"{PLACE}/{workspace_id}")
+        clock.go(59)
+        in_time = await service.ok("GET", "/healthz")
+        clock.go(1)
+        late = await service.ok("GET", "/healthz")
+        settled = await service.ok("DELETE", f"{PLACE}/{workspace_id}?gone=true")
+        after = await service.ok("GET", "/healthz")
+
+    assert ["ok", "degraded", "ok"] == [each["status"] for each in (in_time, late, after)]
+    told = (
+        f"teardown: workspace {workspace_id} of worker 'w1' was to be destroyed 60 s ago, and nobody says that it was"
+    )
+    assert told == late["first_error"]
+    assert (1, 60.0, 0, None) == (
+        late["loops"]["teardown"]["waiting"], late["loops"]["teardown"]["oldest_s"],
+        after["loops"]["teardown"]["waiting"], after["loops"]["teardown"]["oldest_s"],
+    )  # fmt: skip
+    assert ("destroyed", False) == (settled["phase"], settled["teardown"])
 
 
 async def test_what_is_left_of_an_ended_run_alarms_nobody(data_dir: Path) -> None:

@@ -299,6 +299,22 @@ async def test_what_a_worker_lets_go_by_itself_says_so_and_nobody_may_speak_for_
     assert [("admin", "asked_for")] == [(fact.by, fact.cause) for fact in by_hand]
 
 
+async def test_that_a_body_is_gone_is_an_operators_word_about_one_that_was_let_go(world: World) -> None:
+    _, _, workspace_id = await standing(world, leader_id="ada", provider="directory")
+    for stranger in (leader("ada"), worker_key("w1")):
+        with pytest.raises(NotAllowed):
+            await workspaces.say_gone(world.desk, stranger, workspace_id)
+    with pytest.raises(WrongPhase):
+        await workspaces.say_gone(world.desk, ADMIN, workspace_id)
+    await workspaces.release_workspace(world.desk, ADMIN, workspace_id)
+    waiting = world.desk.live.grounds.sizes()["going"]
+    await workspaces.say_gone(world.desk, ADMIN, workspace_id)
+    again = await workspaces.say_gone(world.desk, ADMIN, workspace_id)
+
+    assert ("destroyed", None) == (ground(world, workspace_id).phase, again.position)
+    assert (1, 0) == (waiting, world.desk.live.grounds.sizes()["going"])
+
+
 @pytest.mark.origin("C30", "C14", "D49", "C35")
 async def test_a_body_waits_for_capacity_without_a_deadline(world: World) -> None:
     run_id, fence = await world.held(ttl=3600, total_after_s=0, quiet_after_s=0)

@@ -131,6 +131,11 @@ class AsyncWorkspaces:
         reply = await self._transport.ask(Ask("DELETE", workspace_path(workspace_id), params=params))
         return decode(Workspace, reply.body)
 
+    async def say_gone(self, workspace_id: str) -> Workspace:
+        """An operator looked: the body that was to be destroyed is no more, and nobody is left to tell."""
+        reply = await self._transport.ask(Ask("DELETE", workspace_path(workspace_id), params={"gone": "true"}))
+        return decode(Workspace, reply.body)
+
     def observer(self, observer_id: str, lease: LeaseRef, scope: str) -> AsyncObserver:
         """An observer of a whole scope: `lease` is that of the run in queue `_observers` by which it was appointed."""
         return AsyncObserver(self._transport, observer_id, lease, scope)
