@@ -54,6 +54,20 @@ async def test_a_directory_that_is_deleted_inside_its_block_loses_the_run(
     assert 1 == worker.log.counts["claim_lost_before_finish"]
 
 
+async def test_a_handler_that_fails_because_its_directory_went_does_not_decide_over_the_loss(
+    shared: Service, queue: str, tmp_path: Path
+) -> None:
+    async def handler(run: HeldRun) -> Any:
+        async with run.workspace("directory", root=tmp_path) as place:
+            assert place.path is not None
+            shutil.rmtree(place.path)
+            (place.path / "file").touch()
+
+    run, _ = await handled(shared, queue, handler)
+
+    assert ("lost", "DirectoryDeleted") == (run.state, run.error["reason"])
+
+
 async def test_a_directory_that_is_kept_outlives_its_block(shared: Service, queue: str, tmp_path: Path) -> None:
     async def handler(run: HeldRun) -> Any:
         async with run.workspace("directory", root=tmp_path, keep=True) as place:

@@ -148,6 +148,16 @@ class Grounds:
             await self._release_elsewhere(lease.run_id)
         return await self._fresh(lease)
 
+    async def stands(self, run_id: str) -> bool:
+        """Whether what the run's command was given is still there; an end of it has been heard by the service."""
+        workspace_id = self._standing.get(run_id)
+        if workspace_id is None:
+            return True
+        seen = await self._watcher.looked(workspace_id)
+        if not seen:
+            await self.reports.heard()
+        return seen
+
     async def destroy(self, workspace_id: str) -> None:
         """Destroy a directory as the service asked, unless a command still stands in it: then once it has ended."""
         record = self.provider.record(workspace_id)

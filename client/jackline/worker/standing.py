@@ -117,6 +117,7 @@ class _Body:
         self._reports = reports
         self._provider: DirectoryProvider | ProcessProvider | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._watcher: DirectoryWatcher | None = None
         self._processes: ProcessWatcher | None = None
         self._looks = asyncio.Event()
         if wish.kind == "directory" and wish.root is not None:
@@ -151,9 +152,9 @@ class _Body:
         elif self._provider is not None:
             pinned = self._provider.pin(ref)
             if isinstance(pinned, Pin):
-                watcher = DirectoryWatcher(self._reports.tell)
-                watcher.watch(ref.workspace_id, pinned)
-                self._watching = asyncio.create_task(watcher.run())
+                self._watcher = DirectoryWatcher(self._reports.tell)
+                self._watcher.watch(ref.workspace_id, pinned)
+                self._watching = asyncio.create_task(self._watcher.run())
             else:
                 self._reports.tell(ref.workspace_id, [pinned])
 
@@ -182,7 +183,11 @@ class _Body:
         if seen.kind == "present":  # what is not there is told by whoever watches it
             self._reports.tell(workspace_id, [seen, Observation("synced")])
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if failed is not None and self._watcher is not None:
+            # Whoever fails because the ground went does not decide over its loss: that is heard first.
+            if not await self._watcher.looked(self._workspace.workspace_id):
+                await self._reports.heard()
         if self._processes is not None:
             self._processes.forget(self._workspace.workspace_id)
         if self._watching is not None:
