@@ -10,6 +10,7 @@ from tests.api.test_workspaces import PLACE, placed, seen, standing
 from tests.commands.clockwork import Clock
 
 
+@pytest.mark.origin("H14")
 async def test_an_unknown_that_lasts_degrades_the_service_until_it_is_seen_again(data_dir: Path) -> None:
     async with running(data_dir, observer_alarm_s=0.0) as service:
         run_id, workspace_id = await standing(service)
@@ -27,6 +28,7 @@ async def test_an_unknown_that_lasts_degrades_the_service_until_it_is_seen_again
     assert [] == after["unknowns"]
 
 
+@pytest.mark.origin("H14")
 @pytest.mark.parametrize("source", ["observers", "teardown"])
 async def test_an_alarm_that_somebody_has_seen_rests_and_the_next_one_does_not(data_dir: Path, source: str) -> None:
     async def wait_in_vain(workspace_id: str) -> None:

@@ -83,7 +83,6 @@ def crowded(count: int) -> Given:
     return given(*HELD, *(on(f"w{n + 100}", placed(workspace_id=f"w{n + 100}")) for n in range(count)))
 
 
-@pytest.mark.origin("C15")
 def test_a_run_stands_on_a_bounded_number_of_workspaces_of_which_the_ended_do_not_count() -> None:
     crowded(WORKSPACES_MAX - 1).when(place()).then(WorkspacePlaced)
     refusal = crowded(WORKSPACES_MAX).when(place()).then_refused(LimitReached)
