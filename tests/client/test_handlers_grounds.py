@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jackline import HeldRun
+from jackline import HeldRun, NotDelivered
 from jackline.errors import TurnOver
 from jackline.workspaces.contract import Observation
 from jackline.workspaces.process import ProcessIdentity
@@ -152,6 +152,57 @@ async def test_a_restart_of_the_harness_fails_a_waiting_turn_and_cuts_a_busy_one
     run, _ = await handled(shared, queue, handler)
 
     assert ("succeeded", ["failed", "memory_limit", "memory limit", "cut"]) == (run.state, run.result)
+
+
+@pytest.mark.origin("C26", "C23")
+async def test_a_prompt_that_did_not_arrive_is_sent_again_and_one_that_may_have_is_not(
+    shared: Service, queue: str
+) -> None:
+    tried: list[str] = []
+
+    async def handler(run: HeldRun) -> Any:
+        async with run.workspace() as body:
+
+            async def starting() -> int | None:
+                tried.append("starting")
+                if len(tried) < 3:
+                    raise NotDelivered
+                return 0
+
+            async def broken() -> None:
+                tried.append("broken")
+                raise OSError("the line broke off")
+
+            turn = await run.turn(body.workspace_id)
+            await turn.deliver(starting)
+            other = await run.turn(body.workspace_id)
+            with pytest.raises(OSError, match="the line broke off"):
+                await other.deliver(broken)
+            return [turn.info.state, other.info.state]
+
+    run, _ = await handled(shared, queue, handler)
+
+    assert ("succeeded", ["waiting", "admitted"]) == (run.state, run.result)
+    assert ["starting", "starting", "starting", "broken"] == tried
+
+
+@pytest.mark.origin("C26", "C23")
+async def test_a_prompt_is_sent_until_the_window_has_passed_and_no_longer(own_service: Service) -> None:
+    own_service.settings["JACKLINE_ADMISSION_S"] = "0.5"
+    own_service.start()
+
+    async def handler(run: HeldRun) -> Any:
+        async def refused() -> int | None:
+            raise NotDelivered
+
+        turn = await run.turn()
+        with pytest.raises(TurnOver):
+            await turn.deliver(refused)
+        return turn.over.is_set() and turn.ending is not None and turn.ending.state
+
+    run, _ = await handled(own_service, "q", handler)
+
+    assert ("succeeded", "failed") == (run.state, run.result)
 
 
 @pytest.mark.origin("C27")
