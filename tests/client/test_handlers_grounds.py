@@ -171,7 +171,8 @@ async def test_a_prompt_that_did_not_arrive_is_sent_again_and_one_that_may_have_
 
             async def broken() -> None:
                 tried.append("broken")
-                raise OSError("the line broke off")
+                msg = "the line broke off"
+                raise OSError(msg)
 
             turn = await run.turn(body.workspace_id)
             await turn.deliver(starting)
