@@ -16,7 +16,7 @@ from pathlib import Path
 from api.clock import new_fact_id, new_id
 from api.keys import KeyRing, first_admin_key
 from api.node import Node
-from api.unknowns import alarm
+from api.unknowns import Undestroyed, Unseen
 from commands.boot import Opening
 from commands.desk import Desk
 from commands.presence import reseed_leaders
@@ -109,10 +109,12 @@ class Boot:
         assert runner is not None
         journal = node.desk.journal
         manager.on_failure = node.health.storage_failed
+        unseen, undestroyed = node.overdue = Unseen(node.desk), Undestroyed(node.desk)
         node.health.sources = {
             "process_manager": (lambda: manager.first_error, manager.acknowledge),
             "presence": (lambda: node.desk.evidence.presence.trouble, lambda: None),
-            "observers": (lambda: alarm(node.desk), lambda: None),
+            "observers": (unseen.error, unseen.acknowledge),
+            "teardown": (undestroyed.error, undestroyed.acknowledge),
             "projections": (lambda: runner.first_error, runner.acknowledge),
             "checkpoints": (lambda: checkpoints.first_error, checkpoints.acknowledge),
             "journal": (lambda: journal.fault, lambda: setattr(journal, "fault", None)),

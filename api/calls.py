@@ -171,7 +171,7 @@ class Endpoint(APIRoute):
             if isinstance(answer, Stream):
                 await answer(scope, receive, send)
                 return
-            status, headers, body = self._encoded(answer)
+            status, headers, body = self._encoded(answer, (b"jackline-boot", node.boot_id.encode()))
         except (ClientLeft, BodyCut):
             return
         except Exception as error:  # noqa: BLE001  (whatever it was, the caller is told in the one way)
@@ -198,11 +198,11 @@ class Endpoint(APIRoute):
         answer: Answer = await self.endpoint(call, **arguments)
         return answer
 
-    def _encoded(self, answer: Answer) -> tuple[int, tuple[Header, ...], bytes]:
-        headers = _JSON
+    def _encoded(self, answer: Answer, boot: Header) -> tuple[int, tuple[Header, ...], bytes]:
+        headers = (*_JSON, boot)
         if isinstance(answer, Done):
             if answer.position is not None:
-                headers = (*_JSON, (b"jackline-position", b"%d" % answer.position))
+                headers = (*headers, (b"jackline-position", b"%d" % answer.position))
             answer = answer.answer
         if answer is None or self.good == 204:
             return 204, headers[1:], b""

@@ -118,6 +118,7 @@ class Conversation:
             self._node.streams.opened(self._key_id) as opened,
             self._node.attachments.attached(self._worker) as pushes,
         ):
+            self._node.desk.live.heard(self._worker, self._node.clock())
             for lease in pending(self._node.desk, self._worker)[:PUSHES_MAX]:
                 pushes.put_nowait({"leases": [lease]})
             end = await self._talk(opened, pushes, receive, send)

@@ -17,7 +17,7 @@ from api.keys import KeyRing
 from api.settings import Settings
 from api.strangers import Strangers
 from api.streams import OpenStreams
-from api.unknowns import observers, unknowns
+from api.unknowns import Undestroyed, Unseen, observers, teardown, unknowns
 from commands.desk import Desk
 from domain.values import Clock
 from policies.manager import Manager
@@ -49,6 +49,7 @@ class Node:
         self.runner: Runner | None = None
         self.checkpoints: Checkpoints | None = None
         self.manager: Manager | None = None
+        self.overdue: tuple[Unseen, Undestroyed] | None = None
         self._past: PastRuns | None = None
         self._told_to_stop = asyncio.Event()
 
@@ -142,7 +143,8 @@ class Node:
             loops["checkpoints"] = self.checkpoints.health()
         marks = desk.evidence.presence
         loops["presence"] = {**marks.sizes(), "unrecorded_drops": marks.unrecorded_drops, "first_error": marks.trouble}
-        loops["observers"] = observers(desk)
+        unseen, undestroyed = self.overdue or (Unseen(desk), Undestroyed(desk))
+        loops["observers"], loops["teardown"] = observers(desk, unseen), teardown(desk, undestroyed)
         return {
             "status": self.health.status(),
             "first_error": self.health.error(),

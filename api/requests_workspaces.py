@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from api.bodies import UserJson
-from api.requests import SAFE_INTEGER, Body, OptionalFence, Reading
+from api.requests import SAFE_INTEGER, Body, OptionalFence, Query, Reading
 from domain.observing import Observation
 
 Kind = Literal["present", "gone", "ended", "replaced", "harness_restarted", "watch_dropped", "synced"]
@@ -118,6 +118,13 @@ class ListWorkspaces(Reading):
     limit: int = Field(100, ge=1, le=500)
     cursor: str | None = Field(None, pattern=r"^\d{1,18}$")
     all: bool = Field(False, description="also those whose bodies are gone")
+
+
+class Release(Query):
+    """Who lets the workspace go, or that there is nothing left of one that was let go."""
+
+    worker_id: str | None = Field(None, description="the worker that lets it go by itself; left out by everybody else")
+    gone: bool = Field(False, description="an operator looked: the body that was to be destroyed is no more")
 
 
 class AdmitTurn(Body):

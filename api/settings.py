@@ -68,6 +68,7 @@ class Settings(BaseSettings):
     admission_s: float = _seconds(90.0, "how long an undelivered turn is tried again")
     retry_continuation_s: float = _seconds(1.0, "when a run that was handed on without a failure is due again")
     observer_alarm_s: float = _seconds(300.0, "how long a workspace may be unknown before that is an alarm")
+    teardown_alarm_s: float = _seconds(3600.0, "how long a body may wait to be destroyed before that is an alarm")
 
     def timers(self) -> Timers:
         """The durations that commands and policies wait by."""

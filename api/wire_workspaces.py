@@ -6,6 +6,8 @@ Together with ``api/wire.py`` this is the response vocabulary; the same rules ho
 from datetime import datetime
 from typing import Any, Literal
 
+from pydantic import Field
+
 from api.facts import Shown
 
 Phase = Literal["placing", "provisioning", "attaching", "running", "teardown", "destroyed", "lost", "provision_failed"]
@@ -73,7 +75,7 @@ class Workspace(Ground):
     harness: Harness | None
     placed_at: datetime
     attached_at: datetime | None
-    last_asserted_at: datetime | None
+    last_asserted_at: datetime | None = Field(description="null: not since the service was started")
     to_assert: bool
     position: int
 

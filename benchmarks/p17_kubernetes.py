@@ -136,15 +136,16 @@ async def one_round(client: Client, service: Serving, number: int, options: argp
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await server.close()
-        false = await _falsely_lost(asking, stage.scope)
-        assert not false, false
+        evicted = {workspace_id for workspace_id, _ in stage.standing[: options.evictions]}
+        lost = await _lost(asking, stage.scope)
+        assert lost == evicted, f"lost and running: {lost - evicted}; evicted and not lost: {evicted - lost}"
         return {"change_to_verdict": struck, "frozen_to_unknown": frozen, "stated_s": round(stated_s, 3)}
 
 
-async def _falsely_lost(client: AsyncClient, scope: str) -> list[str]:
-    """Workspaces that were told lost although nobody evicted their pod."""
-    reply = await client.transport.ask(Ask("GET", "/v1/workspaces", params={"scope": scope, "limit": 500}))
-    return [one["workspace_id"] for one in reply.body["items"] if one["lost"] and one["lost"]["reason"] != "Evicted"]
+async def _lost(client: AsyncClient, scope: str) -> set[str]:
+    """The workspaces of the scope that were told lost."""
+    found = client.workspaces.list(scope=scope)
+    return {one.workspace_id async for one in found if one.lost is not None}
 
 
 async def _strike(stage: Stage, reports: Timed, options: argparse.Namespace) -> dict[str, float]:

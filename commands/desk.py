@@ -66,6 +66,7 @@ class Timers(Value, frozen=True, kw_only=True):
     admission_s: float = 90.0
     retry_continuation_s: float = 1.0
     observer_alarm_s: float = 300.0
+    teardown_alarm_s: float = 3600.0
 
     def graces(self) -> Graces:
         """Those of them that the live index counts by."""

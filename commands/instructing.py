@@ -18,13 +18,12 @@ from domain.lease import Held
 from domain.run import Run
 from domain.worker import Registered
 from domain.workspace import Workspace
+from domain.workspace_facts import ON_ITS_MACHINE
 
 Instruction = dict[str, Any]
 
 GROUNDS_TOLD_MAX = 256
 """Instructions about ground in one answer; the rest follow as these are done."""
-ON_ITS_MACHINE = ("directory", "process")
-"""Providers whose bodies only the worker that placed them can reach."""
 
 
 def stop(reason: str, within_s: float) -> Instruction:

@@ -78,7 +78,7 @@ def document(desk: Desk, workspace: Workspace) -> dict[str, Any]:
     """The workspace as it is shown, without the position of its last fact."""
     asserted = desk.evidence.grounds.last_asserted(workspace.workspace_id)
     shown = whole(workspace)
-    shown["last_asserted_at"] = None if asserted is None else asserted.wall
+    shown["last_asserted_at"] = None if asserted is None else asserted.at
     shown["to_assert"] = to_assert(desk, workspace)
     return shown
 

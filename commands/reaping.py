@@ -49,7 +49,7 @@ async def reap_idle(desk: Desk, workspace_id: str) -> bool:
         if due is None or asserted is None or now.mono < due:
             return Decision((), {}, None)
         standing = standing_on(desk, caller, find(desk, caller, workspace_id))
-        draft = reap(standing, workspace_id, asserted.wall, round(now.mono - asserted.mono, 3), now)
+        draft = reap(standing, workspace_id, asserted.at, round(now.mono - asserted.mono, 3), now)
         return Decision(entries_of(draft.entries, card.run_id), draft.versions, None)
 
     done = await desk.execute(caller, (card.run_id,), decision)

@@ -19,6 +19,7 @@ from domain.decider import Draft
 from domain.placing import Attach, Place, provision, release, wait_for
 from domain.placing import attach as attached
 from domain.placing import place as placed
+from domain.placing import say_gone as gone_by_word
 from domain.refusal import InvalidCommand, SettledOtherwise
 from domain.releasing import Release
 from domain.standing import RunDraft, Standing
@@ -30,6 +31,9 @@ from domain.workspace_refusals import MESSAGE_MAX_CHARS, WorkspaceOver, check_te
 from journal.commit import Decision, Done
 
 Decide = Callable[[Standing, Moment], RunDraft]
+
+OPERATING = ("operator", "admin")
+"""Roles that may say what nobody else is there to say."""
 
 
 class Wish(Value, frozen=True, kw_only=True):
@@ -138,13 +142,36 @@ def assert_needed(desk: Desk, caller: Caller, workspace_id: str) -> dict[str, An
     }
 
 
-async def release_workspace(desk: Desk, caller: Caller, workspace_id: str) -> Done[dict[str, Any]]:
-    """Nobody needs the workspace any more: its provider is told to destroy the body; one never placed has none."""
+async def release_workspace(
+    desk: Desk, caller: Caller, workspace_id: str, worker_id: str | None = None
+) -> Done[dict[str, Any]]:
+    """Nobody needs the workspace any more: its provider is told to destroy the body; one never placed has none.
+
+    ``worker_id``: a worker lets it go by itself, and nobody had asked it to.
+    """
     workspace = find(desk, caller, workspace_id)
+    if worker_id is not None:
+        desk.require_worker(caller, worker_id, "let this workspace go")
     _require_owner(desk, caller, workspace)
-    command = Release(by=caller.principal, cause="asked_for")
+    by, cause = (caller.principal, "asked_for") if worker_id is None else (worker_id, "left_by_its_worker")
+    command = Release(by=by, cause=cause)
     return await on_workspace(
         desk, caller, workspace_id, lambda standing, now: release(standing, workspace_id, command, now)
+    )
+
+
+async def say_gone(desk: Desk, caller: Caller, workspace_id: str) -> Done[dict[str, Any]]:
+    """A body that is to be destroyed is no more: an operator looked, since nobody who provides it tells.
+
+    Raises:
+        WrongPhase: it was not let go; a body that a run may stand on ends by being observed.
+    """
+    if caller.role not in OPERATING:
+        allowed = "an operator; whoever provides the body reports that it is gone"
+        raise NotAllowed(principal=caller.principal, action="say that this body is gone", allowed=allowed)
+    find(desk, caller, workspace_id)
+    return await on_workspace(
+        desk, caller, workspace_id, lambda standing, now: gone_by_word(standing, workspace_id, now)
     )
 
 

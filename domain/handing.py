@@ -34,7 +34,7 @@ from domain.standing import (
     pause_now,
 )
 from domain.values import NULL, Json, Moment, Value
-from domain.workspace_facts import ContinuityUnknown
+from domain.workspace_facts import ON_ITS_MACHINE, ContinuityUnknown
 
 
 class Park(Value, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ def expire_into(draft: RunDraft, remains: Remains, now: Moment) -> None:
             expired_at=now.wall,
         )
     )
-    _unsee(draft, mark)
+    _unsee(draft, lease.worker, mark)
     if isinstance(run.phase, Parked):
         _hand_on(draft, Ending(outcome="expired", cites=(expired,)), remains, now)
     elif lease.sliced:
@@ -150,9 +150,12 @@ def _timeout(lease: Held, mark: LeaseMark, *, detached: bool, cited: str) -> Wor
     return WorkerTimeout(kind=kind, fence=lease.fence, worker=lease.worker, marks=marks, cites=(cited,))  # type: ignore[arg-type]
 
 
-def _unsee(draft: RunDraft, mark: LeaseMark) -> None:
+def _unsee(draft: RunDraft, worker: str, mark: LeaseMark) -> None:
+    """Put down that nobody sees what only this worker could see: where it acted, or on its own machine."""
     for workspace in draft.standing.workspaces:
-        alone = workspace.phase == "running" and workspace.placed.scope is None
+        placed = workspace.placed
+        elsewhere = placed.provider in ON_ITS_MACHINE and placed.worker != worker
+        alone = workspace.phase == "running" and placed.scope is None and not elsewhere
         if alone and workspace.unknown_since is None:
             unknown = ContinuityUnknown(since=mark.renewed_at, cause="holder_gone")
             draft.on_workspace(workspace.workspace_id, unknown)

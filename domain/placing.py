@@ -19,7 +19,7 @@ import msgspec
 
 from domain.claiming import LimitReached
 from domain.refusal import InvalidCommand
-from domain.releasing import Release, destroy_unplaced, release_into
+from domain.releasing import SAID_GONE, Release, destroy_unplaced, release_into
 from domain.restarting import Restart, restart_into
 from domain.run import Running
 from domain.standing import Presented, RunDraft, Standing, holder, refuse_unless
@@ -32,6 +32,7 @@ from domain.workspace_facts import (
     UnknownCause,
     WaitsOn,
     WorkspaceAttached,
+    WorkspaceDestroyed,
     WorkspacePlaced,
     WorkspaceProvisioning,
     WorkspaceReaped,
@@ -211,7 +212,22 @@ def release(standing: Standing, workspace_id: str, command: Release, now: Moment
     return draft
 
 
-def reap(standing: Standing, workspace_id: str, last_asserted_at: datetime, idle_s: float, now: Moment) -> RunDraft:
+def say_gone(standing: Standing, workspace_id: str, now: Moment) -> RunDraft:
+    """Facts that follow when somebody who looked says that a body which is to be destroyed is no more.
+
+    None when it is known to be destroyed. Raises ``WrongPhase`` for one that was not let go.
+    """
+    draft, workspace = standing.draft(), standing.workspace(workspace_id)
+    if not workspace.teardown:
+        raise WrongPhase(workspace_id=workspace_id, phase=workspace.phase, wanted="to be destroyed")
+    if workspace.awaits_teardown:
+        draft.on_workspace(workspace_id, WorkspaceDestroyed(cause=SAID_GONE, destroyed_at=now.wall))
+    return draft
+
+
+def reap(
+    standing: Standing, workspace_id: str, last_asserted_at: datetime | None, idle_s: float, now: Moment
+) -> RunDraft:
     """Facts that follow when nobody asserted the workspace for the idle time; none when it is kept or let go."""
     draft, workspace = standing.draft(), standing.workspace(workspace_id)
     if workspace.kept or workspace.teardown:

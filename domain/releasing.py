@@ -13,6 +13,8 @@ from domain.workspace_facts import ProvisionFaulted, WorkspaceDestroyed, Workspa
 
 SERVICE = "jackline"
 NEVER_PLACED = "never_placed"
+SAID_GONE = "said_gone"
+"""Nobody who provides the body told of its end; an operator looked."""
 
 
 class Release(Value, frozen=True, kw_only=True):

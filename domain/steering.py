@@ -7,6 +7,8 @@ holder of a running one. None of these consumes an attempt. *retry* makes a new 
 ``retry_of``; it never reopens the old one.
 """
 
+from datetime import datetime
+
 from domain.handing import expire_into, refuse_pending
 from domain.lease import Held, ReservationCancelled, Reserved
 from domain.run import Parked, Queued, Run, Running
@@ -72,7 +74,7 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
     assert isinstance(phase, Parked)
     refuse_pending(standing, now)
     draft, fence = standing.draft(), _live_fence(standing, now)
-    due_at = None if fence is not None else run.submission.due_at
+    due_at = None if fence is not None else _in_front(run, now)
     expire_into(draft, remains, now)
     if draft.settles:
         return draft
@@ -97,7 +99,7 @@ def resume(standing: Standing, by: str, remains: Remains, now: Moment) -> RunDra
     expire_into(draft, remains, now)
     if draft.settles:
         return draft
-    draft.on_run(RunResumed(by=by, fence=fence, due_at=None if fence is not None else run.submission.due_at))
+    draft.on_run(RunResumed(by=by, fence=fence, due_at=None if fence is not None else _in_front(run, now)))
     if fence is None and run.pause_asked:
         draft.on_run(pause_now(now))
     return draft
@@ -119,6 +121,15 @@ def pause(standing: Standing, by: str, now: Moment) -> RunDraft:
     if isinstance(run.phase, Queued):
         draft.on_run(pause_now(now))
     return draft
+
+
+def _in_front(run: Run, now: Moment) -> datetime:
+    """The instant that puts a run in front of its queue: its submission, or now where the wall was set back before it.
+
+    What was wanted for later by the calendar stays for later.
+    """
+    wish = run.submission
+    return wish.due_at if wish.due_at > wish.submitted_at else min(wish.due_at, now.wall)
 
 
 def _live_fence(standing: Standing, now: Moment) -> int | None:

@@ -13,6 +13,9 @@ from domain.values import Fact, Json, Value
 Provider = Literal["external", "directory", "process", "kubernetes"]
 """Who makes the body: ``kubernetes`` Pods and Sandboxes (the ``spec`` says which), ``external`` somebody else."""
 
+ON_ITS_MACHINE: frozenset[Provider] = frozenset({"directory", "process"})
+"""Providers whose bodies only the worker that placed them can see and reach."""
+
 WaitsOn = Literal["node", "quota"]
 UnknownCause = Literal["watch_dropped", "observer_gone", "holder_gone", "boot"]
 LossReason = Literal[
@@ -132,9 +135,12 @@ class WorkspaceReleased(Fact, frozen=True, kw_only=True):
 
 
 class WorkspaceReaped(Fact, frozen=True, kw_only=True):
-    """Nobody asserted it for ``idle_s``: the body is to be destroyed."""
+    """Nobody asserted it for ``idle_s``: the body is to be destroyed.
 
-    last_asserted_at: datetime
+    ``last_asserted_at`` is null when nobody did since the service was started.
+    """
+
+    last_asserted_at: datetime | None
     idle_s: float
     reaped_at: datetime
 

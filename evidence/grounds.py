@@ -10,6 +10,7 @@ list that was under way is begun anew.
 """
 
 from collections import Counter
+from datetime import datetime
 
 import msgspec
 
@@ -25,6 +26,14 @@ PARTS_MAX = 1_000
 """Parts that one list of a scope may have."""
 LISTS_MAX = 256
 """Lists that are under way at one time; of more, the oldest are forgotten, and their observers begin anew."""
+
+
+class Asserted(msgspec.Struct, frozen=True):
+    """Since when the idle time of a workspace runs, in monotonic seconds, and which assertion began it."""
+
+    mono: float
+    at: datetime | None = None
+    """Null: no assertion, but the start of this node, which may have missed any number of them."""
 
 
 class Observer(msgspec.Struct, frozen=True):
@@ -58,7 +67,7 @@ class GroundMarks:
     """The marks of every workspace and scope of this node."""
 
     def __init__(self) -> None:
-        self._asserted: dict[str, Moment] = {}
+        self._asserted: dict[str, Asserted] = {}
         self._words: dict[str, LastSeen] = {}
         self._observers: dict[ScopeKey, Observer] = {}
         self._watches: dict[str, dict[ScopeKey, None]] = {}
@@ -68,9 +77,13 @@ class GroundMarks:
 
     def asserted(self, workspace_id: str, now: Moment) -> None:
         """The workspace was said to be needed."""
-        self._asserted[workspace_id] = now
+        self._asserted[workspace_id] = Asserted(now.mono, now.wall)
 
-    def last_asserted(self, workspace_id: str) -> Moment | None:
+    def starts_anew(self, workspace_id: str, now: Moment) -> None:
+        """This node has just started: what was asserted before is not known, and the idle time begins now."""
+        self._asserted[workspace_id] = Asserted(now.mono)
+
+    def last_asserted(self, workspace_id: str) -> Asserted | None:
         """When the workspace was last said to be needed; its creation and the start of this node count."""
         return self._asserted.get(workspace_id)
 

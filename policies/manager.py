@@ -31,6 +31,7 @@ from policies import (
     settle_cancels,
     settle_leaderless,
     tell_when_overdue,
+    worker_unheard,
 )
 from policies.reaction import Again, Do, Policy, Scene
 from projections.live.deadlines import Due, Kind
@@ -73,6 +74,7 @@ class Manager:
             "worker": partial(give_up_workers.react, gone_s=desk.timers.worker_gone_s),
             "quarantine": cool_down.react,
             "observer": observer_gone.react,
+            "sight": worker_unheard.react,
             "provision": provisioning.react,
             "idle": partial(assertion.react, idle_s=desk.timers.idle_reap_s),
             "turn": harness_restart.react,

@@ -99,9 +99,12 @@ async def assert_needed(call: Call, workspace_id: str, body: requests.Nothing) -
 
 
 @router.delete(WORKSPACE, response_model=wire.Workspace)
-async def release(call: Call, workspace_id: str) -> Answer:
-    """Have the body destroyed."""
-    return _shown(call, await workspaces.release_workspace(call.desk, call.caller, workspace_id), workspace_id)
+async def release(call: Call, workspace_id: str, query: Annotated[asked.Release, Query()]) -> Answer:
+    """Have the body destroyed; with `gone` an operator says that one which was to be destroyed is no more."""
+    if query.gone:
+        return _shown(call, await workspaces.say_gone(call.desk, call.caller, workspace_id), workspace_id)
+    done = await workspaces.release_workspace(call.desk, call.caller, workspace_id, query.worker_id)
+    return _shown(call, done, workspace_id)
 
 
 def _shown(call: Call, done: Done[dict[str, Any]], workspace_id: str) -> Done[dict[str, Any]]:

@@ -77,7 +77,7 @@ from jackline.worker.handlers import Worker
 from jackline.worker.held import LeaseLost
 from jackline.worker.heldrun import EffectAmbiguous, EffectMismatch, HeldRun, Parked
 from jackline.worker.standing import HeldWorkspace
-from jackline.worker.turns import Turn
+from jackline.worker.turns import NotDelivered, Turn
 from jackline.workspaces.contract import Observation
 from jackline.workspaces.models import Observed, TurnInfo, Workspace
 
@@ -120,6 +120,7 @@ __all__ = [
     "LeaseRef",
     "LeasesHeld",
     "Misplaced",
+    "NotDelivered",
     "NotFound",
     "Observation",
     "Observed",

@@ -2300,6 +2300,7 @@ export interface Workspace {
   harness: Harness | null;
   placed_at: string;
   attached_at: string | null;
+  /** null: not since the service was started */
   last_asserted_at: string | null;
   to_assert: boolean;
   position: number;
@@ -2467,14 +2468,14 @@ export interface WorkspaceProvisioningV1 {
   data: WorkspaceProvisioning;
 }
 
-/** Nobody asserted it for ``idle_s``: the body is to be destroyed. */
+/** Nobody asserted it for ``idle_s``: the body is to be destroyed. ``last_asserted_at`` is null when nobody did since the service was started. */
 export interface WorkspaceReaped {
-  last_asserted_at: string;
+  last_asserted_at: string | null;
   idle_s: number;
   reaped_at: string;
 }
 
-/** `workspace.reaped.v1`: Nobody asserted it for ``idle_s``: the body is to be destroyed. */
+/** `workspace.reaped.v1`: Nobody asserted it for ``idle_s``: the body is to be destroyed. ``last_asserted_at`` is null when nobody did since the service was started. */
 export interface WorkspaceReapedV1 {
   position: number;
   fact_id: string;

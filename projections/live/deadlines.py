@@ -6,15 +6,15 @@ the earliest that was asked for on one occasion. Renewals do not touch it; it is
 too early. Whatever ends the occasion forgets it, so that nothing is left of what has ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple, get_args
 
 from domain.values import Value
 
 Kind = Literal[
-    "leader", "session", "observer", "provision", "quiet", "total", "slice", "reservation", "lease", "cancel", "turn",
-    "idle", "grant", "worker", "quarantine",
+    "leader", "session", "observer", "sight", "provision", "quiet", "total", "slice", "reservation", "lease", "cancel",
+    "turn", "idle", "grant", "worker", "quarantine",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """In the order in which what falls due at one instant is taken: leader gone before whatever is about a workspace,
@@ -87,9 +87,19 @@ class Deadlines:
         if known is None or known.mark == reminder.mark:
             self.add(reminder)
 
+    def restart(self, reminder: Due) -> None:
+        """Remind at that moment instead of any other."""
+        self.forget(reminder.kind, reminder.subject)
+        self.add(reminder)
+
     def forget(self, kind: Kind, subject: tuple[str, ...]) -> None:
         """The occasion is over."""
         self._current.pop((kind, subject), None)
+
+    def forget_each(self, kinds: Iterable[Kind], subject: tuple[str, ...]) -> None:
+        """Every one of these occasions is over."""
+        for kind in kinds:
+            self.forget(kind, subject)
 
     def shift(self, seconds: float) -> None:
         """Have everything fall due that much later."""

@@ -49,8 +49,7 @@ class Fleet:
 
     def look_for(self, worker: WorkerKey, now: Moment) -> None:
         """Look for the worker again when it may be gone."""
-        self._deadlines.forget("worker", worker)
-        self._deadlines.add(due(now.mono + self.gone_s, "worker", worker, ""))
+        self._deadlines.restart(due(now.mono + self.gone_s, "worker", worker, ""))
 
     def quarantine(self, worker: WorkerKey, fact: WorkerQuarantined, at: Moment) -> None:
         """The worker is granted nothing for a while."""

@@ -9,7 +9,7 @@ A workspace leaves the index once its body is destroyed. A run that is open keep
 at most ``REMEMBERED_MAX`` of them, the latest; those of an ended run are read from the journal when they are asked for.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from datetime import datetime
 from typing import TypeVar, assert_never
 
@@ -17,6 +17,7 @@ import msgspec
 
 from domain.values import Moment
 from domain.workspace_facts import (
+    ON_ITS_MACHINE,
     ContinuityRestored,
     ContinuityUnknown,
     HarnessRestarted,
@@ -69,6 +70,7 @@ class GroundCard(msgspec.Struct):
     unknown_from: float | None = None
     unknown_since: datetime | None = None
     unknown_cause: str | None = None
+    teardown_from: float | None = None
     undecided: bool = False
     """Whether it was lost with an exit, and its run's holder has yet to say what that means."""
 
@@ -97,7 +99,9 @@ class Grounds:
         self._ever: dict[str, dict[str, None]] = {}
         self._undecided: dict[str, dict[str, None]] = {}
         self._of_scope: dict[ScopeKey, dict[str, None]] = {}
+        self._placed_by: dict[WorkerKey, dict[str, None]] = {}
         self._to_destroy: dict[WorkerKey, dict[str, None]] = {}
+        self._going: dict[str, None] = {}
         self._unknown: dict[str, None] = {}
         self._marks = marks
         self._deadlines = deadlines
@@ -138,6 +142,18 @@ class Grounds:
             scopes.add((holding.queue[0], holding.key[2]))
         return scopes
 
+    def seen_only_by(self, worker: WorkerKey, held: Iterable[str]) -> list[GroundCard]:
+        """The attached workspaces of open runs that nobody sees but this worker, and that are not unknown.
+
+        Those on its own machine, whoever holds their runs; others without a scope are seen by the holder.
+        """
+        its_own = [self.cards[each] for each in self._placed_by.get(worker, ())]
+        of_holder = [self.cards[each] for run_id in held for each in self._of_run.get(run_id, ())]
+        found = [card for card in its_own if card.provider in ON_ITS_MACHINE]
+        found += [card for card in of_holder if card.provider not in ON_ITS_MACHINE]
+        seen = [card for card in found if card.phase == "running" and card.unknown_from is None]
+        return [card for card in seen if card.scope is None and card.run_id in self._ever]
+
     def to_destroy(self, worker: WorkerKey) -> list[GroundCard]:
         """The workspaces that a worker placed and whose bodies are to be destroyed."""
         return [self.cards[workspace_id] for workspace_id in self._to_destroy.get(worker, ())]
@@ -146,6 +162,10 @@ class Grounds:
         """The workspaces whose bodies are to be destroyed, in the order in which they were placed."""
         found = [self.cards[workspace_id] for placed in self._to_destroy.values() for workspace_id in placed]
         return sorted(found, key=lambda card: card.order)
+
+    def going(self) -> Iterator[GroundCard]:
+        """The workspaces whose bodies are to be destroyed, those first that have been for longest."""
+        return (self.cards[workspace_id] for workspace_id in self._going)
 
     def unknown(self) -> Iterator[GroundCard]:
         """The workspaces of open runs of which nobody knows whether they are there, the longest unknown first."""
@@ -183,6 +203,7 @@ class Grounds:
         ever[fact.workspace_id] = None
         if len(ever) > REMEMBERED_MAX:
             del ever[next(iter(ever))]
+        self._placed_by.setdefault((card.tenant, card.worker), {})[fact.workspace_id] = None
         if card.scope_key is not None:
             self._of_scope.setdefault(card.scope_key, {})[fact.workspace_id] = None
         self.assert_now(card, at)
@@ -224,7 +245,7 @@ class Grounds:
                 card.kept = True
                 self._deadlines.forget("idle", (card.workspace_id,))
             case WorkspaceReleased() | WorkspaceReaped():
-                self._tear_down(card)
+                self._tear_down(card, at.mono)
             case WorkspaceDestroyed():
                 self._forget(card)
             case WorkspacePlaced() | HarnessRestarted():
@@ -265,8 +286,9 @@ class Grounds:
         self._known(card)
         self._stop_provisioning(card)
 
-    def _tear_down(self, card: GroundCard) -> None:
-        card.teardown, card.kept = True, False
+    def _tear_down(self, card: GroundCard, mono: float) -> None:
+        card.teardown, card.kept, card.teardown_from = True, False, mono
+        self._going[card.workspace_id] = None
         if card.phase not in ("lost", "provision_failed"):
             card.phase = "teardown"
         self._known(card)
@@ -277,12 +299,13 @@ class Grounds:
     def _forget(self, card: GroundCard) -> None:
         workspace_id = card.workspace_id
         self._known(card)
-        for kind in GROUND_KINDS:
-            self._deadlines.forget(kind, (workspace_id,))
+        self._deadlines.forget_each(GROUND_KINDS, (workspace_id,))
         del self.cards[workspace_id]
+        self._going.pop(workspace_id, None)
         if card.undecided:
             self._undecided.setdefault(card.run_id, {})[workspace_id] = None
         _drop(self._of_run, card.run_id, workspace_id)
+        _drop(self._placed_by, (card.tenant, card.worker), workspace_id)
         _drop(self._to_destroy, (card.tenant, card.worker), workspace_id)
         if card.scope_key is not None:
             _drop(self._of_scope, card.scope_key, workspace_id)
@@ -291,6 +314,9 @@ class Grounds:
     def assert_now(self, card: GroundCard, now: Moment) -> None:
         """The workspace is needed, as of now."""
         self._marks.asserted(card.workspace_id, now)
+        self._look_idle(card, now)
+
+    def _look_idle(self, card: GroundCard, now: Moment) -> None:
         self._remind("idle", now.mono + self._graces.idle_reap_s, card)
 
     def lease_ended(self, run_id: str) -> None:
@@ -322,10 +348,11 @@ class Grounds:
         for card in self.cards.values():
             card.unknown_from = None if card.unknown_from is None else card.unknown_from + late_s
             card.attached_from = None if card.attached_from is None else card.attached_from + late_s
-            self._marks.asserted(card.workspace_id, now)
+            card.teardown_from = None if card.teardown_from is None else card.teardown_from + late_s
+            self._marks.starts_anew(card.workspace_id, now)
             if not card.teardown and not card.kept:
                 self._deadlines.forget("idle", (card.workspace_id,))
-                self.assert_now(card, now)
+                self._look_idle(card, now)
             if card.provisioning_from is not None:
                 self._stop_provisioning(card)
                 self._provision(card, now.mono)
@@ -343,6 +370,7 @@ class Grounds:
             "scopes": len(self._of_scope),
             "to_destroy": len(self._to_destroy),
             "unknown": len(self._unknown),
+            "going": len(self._going),
             "undecided": len(self._undecided),
         }
 

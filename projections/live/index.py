@@ -136,23 +136,19 @@ class Live:
                 card.ready = False
                 self._offer(card, card.due_at, now)
             if card.cancel_s is not None:
-                self._restart("cancel", now.mono + card.cancel_s, (card.run_id,), "")
+                self.deadlines.restart(due(now.mono + card.cancel_s, "cancel", (card.run_id,), ""))
         for run_id, (token, length_s) in self._tokens.items():
-            self._restart("reservation", now.mono + length_s, (run_id,), token)
+            self.deadlines.restart(due(now.mono + length_s, "reservation", (run_id,), token))
         for run_id, held in self._held.items():
             self._held[run_id] = held._replace(slice_mono=None if held.slice_mono is None else held.slice_mono + late_s)
             self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
-            self._restart("lease", now.mono + held.ttl_s, (run_id,), str(held.fence))
+            self.deadlines.restart(due(now.mono + held.ttl_s, "lease", (run_id,), str(held.fence)))
         self.clocks.rebase(now, late_s)
         self.grounds.rebase(now, late_s, self.cards.keys())
         self.admissions.rebase(now)
         for worker in self.workers:
             self._evidence.saw_worker(worker, now)
             self.fleet.look_for(worker, now)
-
-    def _restart(self, kind: Kind, mono: float, subject: tuple[str, ...], mark: str) -> None:
-        self.deadlines.forget(kind, subject)
-        self.remind(kind, mono, subject, mark)
 
     def heard(self, worker: WorkerKey, now: Moment) -> None:
         """A registered worker was heard; it is looked for again when it may be gone."""
@@ -195,11 +191,11 @@ class Live:
         match fact:
             case AttemptEnded():
                 card.failed_attempts = fact.failed_attempts
-                self._requeue(card, fact.due_at, at)
+                self._offer(card, fact.due_at, at)
             case RunClosed():
                 self._closed(card, fact, at)
             case InputProvided() | RunResumed():
-                self._requeue(card, fact.due_at, at)
+                self._offer(card, fact.due_at, at)
             case RunParked():
                 self._withdraw(card)
             case CancelRequested():
@@ -218,11 +214,9 @@ class Live:
             card.cancel_s = None
             self.deadlines.forget("cancel", (card.run_id,))
 
-    def _requeue(self, card: Card, due_at: datetime | None, at: Moment) -> None:
-        if due_at is not None:
-            self._offer(card, due_at, at)
-
-    def _offer(self, card: Card, due_at: datetime, at: Moment) -> None:
+    def _offer(self, card: Card, due_at: datetime | None, at: Moment) -> None:
+        if due_at is None:
+            return
         if self._replaying:
             card.due_at, card.ready = due_at, True
             return
@@ -238,8 +232,7 @@ class Live:
         self.fleet.forget_probe(card.run_id)
         del self.cards[card.run_id]
         self._evidence.forget_run(card.run_id)
-        for kind in RUN_KINDS:
-            self.deadlines.forget(kind, (card.run_id,))
+        self.deadlines.forget_each(RUN_KINDS, (card.run_id,))
 
     def _withdraw(self, card: Card) -> None:
         if self._replaying:
@@ -306,8 +299,7 @@ class Live:
         self._forget_token(run_id)
         self._held.pop(run_id, None)
         self._evidence.leases.drop(run_id)
-        for kind in LEASE_KINDS:
-            self.deadlines.forget(kind, (run_id,))
+        self.deadlines.forget_each(LEASE_KINDS, (run_id,))
         self._evidence.forget_turns(run_id)
         self.grounds.lease_ended(run_id)
         if not self._replaying:
@@ -367,6 +359,7 @@ class Live:
                 self.fleet.register(worker, fact)
                 self.heard(worker, at)
             case WorkerGone() | WorkerLeft():
+                self._unheard_of(worker, at, at.mono)
                 self._evidence.forget_worker(worker)
                 self.fleet.sign_off(worker)
             case WorkerQuarantined():
@@ -375,10 +368,17 @@ class Live:
                 self.fleet.release(worker)
             case WorkerDetached():
                 self._shorten(worker, at.mono + fact.window_s)
+                self._unheard_of(worker, at, at.mono + fact.window_s)
             case WorkerDrained():
                 self.bells.ring_worker(worker)
             case _:
                 assert_never(fact)
+
+    def _unheard_of(self, worker: WorkerKey, at: Moment, mono: float) -> None:
+        """What only this worker can see is unknown from that moment on, unless the worker is heard again."""
+        if not self._replaying and self.grounds.seen_only_by(worker, self.limits.held_by(worker)):
+            seen = self._evidence.worker_seen(worker) or at
+            self.remind("sight", mono, worker, f"{at.mono!r} {seen.wall.isoformat()}")
 
     def _note_grant(self, run_id: str, fact: FenceBumped | LeaseReserved) -> None:
         card = self.cards.get(run_id)
@@ -386,9 +386,9 @@ class Live:
             self.fleet.note_grant((card.queue[0], fact.worker), run_id, fact)
 
     def _shorten(self, worker: WorkerKey, deadline: float) -> None:
-        """The worker's last stream was closed by its side: its leases end by then unless it is heard again.
+        """Its last stream was closed by its side: its leases end by then unless it is heard again.
 
-        A lease whose loss would spend the run's last attempt, or decide a loss of its ground, keeps its ttl.
+        One whose loss would spend the run's last attempt, or decide a loss of its ground, keeps its ttl.
         """
         if self._replaying:
             return

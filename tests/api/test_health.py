@@ -116,7 +116,7 @@ async def test_a_failure_that_nobody_foresaw_is_kept_in_health_and_tells_the_cal
 async def test_the_loops_say_how_they_are(service: Service) -> None:
     loops = (await service.ok("GET", "/healthz"))["loops"]
 
-    assert {"checkpoints", "observers", "presence", "process_manager", "projections"} == set(loops)
+    assert {"checkpoints", "observers", "presence", "process_manager", "projections", "teardown"} == set(loops)
     assert 0 == loops["projections"]["lag"]
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from api.unknowns import SHOWN_MAX
 from tests.api.service import Service, listening, running
 from tests.api.test_channel import Worker, Workers
 from tests.waiting import eventually
@@ -274,56 +273,6 @@ async def test_a_body_on_one_machine_is_its_own_workers_to_destroy_after_a_take_
     )  # fmt: skip
 
 
-async def test_an_unknown_that_lasts_degrades_the_service_until_it_is_seen_again(data_dir: Path) -> None:
-    async with running(data_dir, observer_alarm_s=0.0) as service:
-        run_id, workspace_id = await standing(service)
-        before = await service.ok("GET", "/healthz")
-        await seen(service, workspace_id, {"kind": "watch_dropped"})
-        unknown = await service.ok("GET", "/healthz")
-        await seen(service, workspace_id, {"kind": "present"}, {"kind": "synced"})
-        after = await service.ok("GET", "/healthz")
-
-    assert ["ok", "degraded", "ok"] == [each["status"] for each in (before, unknown, after)]
-    assert [(workspace_id, run_id, "watch_dropped")] == [
-        (each["workspace_id"], each["run_id"], each["cause"]) for each in unknown["unknowns"]
-    ]
-    assert f"observers: workspace {workspace_id} has been unknown for 0 s (watch_dropped)" == unknown["first_error"]
-    assert [] == after["unknowns"]
-
-
-async def test_what_is_left_of_an_ended_run_alarms_nobody(data_dir: Path) -> None:
-    async with running(data_dir, observer_alarm_s=0.0) as service:
-        run_id, workspace_id = await standing(service)
-        await seen(service, workspace_id, {"kind": "watch_dropped"})
-        await service.ok("POST", f"/v1/runs/{run_id}/close", {"fence": 1, "outcome": "succeeded"})
-        ended = await service.ok("GET", "/healthz")
-        _, other = await standing(service)
-    async with running(data_dir, observer_alarm_s=3600.0) as service:
-        restarted = await service.ok("GET", "/healthz")
-
-    assert ("ok", []) == (ended["status"], ended["unknowns"])
-    assert [(other, "boot")] == [(each["workspace_id"], each["cause"]) for each in restarted["unknowns"]]
-
-
-async def test_health_lists_as_many_unknowns_as_the_bound_says_and_counts_them_all(service: Service) -> None:
-    first, _ = await standing(service)
-    second, _ = await standing(service)
-    made = [await placed(service, run_id) for run_id in (first, second) for _ in range((SHOWN_MAX + 1) // 2)]
-    for workspace_id in made:
-        await seen(service, workspace_id, {"kind": "present"})
-        await seen(service, workspace_id, {"kind": "watch_dropped"})
-
-    at_the_bound = await service.ok("GET", "/healthz")
-    extra = await placed(service, first)
-    await seen(service, extra, {"kind": "present"})
-    await seen(service, extra, {"kind": "watch_dropped"})
-    beyond = await service.ok("GET", "/healthz")
-
-    assert (SHOWN_MAX, SHOWN_MAX) == (len(at_the_bound["unknowns"]), at_the_bound["loops"]["observers"]["unknown"])
-    assert (SHOWN_MAX, SHOWN_MAX + 1) == (len(beyond["unknowns"]), beyond["loops"]["observers"]["unknown"])
-    assert made[0] == beyond["unknowns"][0]["workspace_id"]
-
-
 @pytest.mark.origin("C13", "K5", "C36")
 async def test_a_service_that_is_started_again_answers_the_same_and_takes_what_it_knew_for_unknown(
     data_dir: Path,
@@ -349,6 +298,8 @@ async def test_a_service_that_is_started_again_answers_the_same_and_takes_what_i
     for one, other in zip(before, after, strict=True):
         assert {**one, **dict.fromkeys(changed)} == {**other, **dict.fromkeys(changed)}
     assert ("boot", None, None) == tuple(each["unknown_cause"] for each in after)
+    assert before[0]["last_asserted_at"] is not None
+    assert None is after[0]["last_asserted_at"], "the start of a service is no assertion"
     assert [run["state"] for run in runs] == [run["state"] for run in runs_after] == ["running", "lost"]
     assert runs[1] == {**runs_after[1], "evidence": runs[1]["evidence"]}
     assert [2, 1] == [len(listed[each]["workspaces"]) for each in (run_id, lost_run)]

@@ -364,6 +364,7 @@ def test_what_a_run_stands_on_is_listed_shown_and_released(client: Client, hand:
     assert workspace_id in say("show", run.run_id).stdout
     assert f"stood on  {workspace_id}, directory, running" in say("why", run.run_id).stdout
     assert "teardown" in say("workspaces", "release", workspace_id).stdout
+    assert "destroyed" in say("workspaces", "release", workspace_id, "--gone").stdout
 
 
 def test_a_workspace_that_is_not_known_is_told_as_not_found(say: Say) -> None:

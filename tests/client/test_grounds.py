@@ -134,6 +134,18 @@ async def test_a_directory_that_was_deleted_unseen_is_the_services_to_decide(ben
     assert "lost" == (await bench.client.run(lease.run_id)).state
 
 
+async def test_an_end_of_the_ground_is_heard_before_the_word_of_the_command_that_stood_on_it(bench: Bench) -> None:
+    lease = await bench.claimed()
+    ground = await bench.grounds.stand(lease)
+    stood = await bench.grounds.stands(lease.run_id)
+    shutil.rmtree(ground.path)
+    stands = await bench.grounds.stands(lease.run_id)
+    run = await bench.client.run(lease.run_id)
+
+    assert (True, False) == (stood, stands)
+    assert ("lost", "DirectoryDeleted") == (run.state, run.error["reason"])
+
+
 @pytest.mark.origin("C19")
 async def test_a_directory_is_not_destroyed_while_a_command_stands_in_it(bench: Bench) -> None:
     lease = await bench.claimed()

@@ -258,6 +258,28 @@ def test_a_command_outlasts_a_restart_of_the_service(own_service: Service) -> No
     assert "run.submitted.v1" == asyncio.run(story())[1]
 
 
+def test_a_restart_that_fell_between_two_questions_is_noticed_once_at_the_next(own_service: Service) -> None:
+    async def ask() -> list[int]:
+        heard: list[int] = []
+        async with AsyncClient(data_dir=own_service.data_dir, retry=Retry(patience_s=30.0)) as client:
+            with client.transport.telling(lambda: heard.append(len(heard))):
+                for _ in range(2):
+                    await client.whoami()
+                before = len(heard)
+                own_service.kill()
+                await asyncio.to_thread(own_service.start)
+                for _ in range(2):
+                    await client.whoami()
+            own_service.kill()
+            await asyncio.to_thread(own_service.start)
+            await client.whoami()
+        return [before, len(heard)]
+
+    own_service.start()
+
+    assert [0, 1] == asyncio.run(ask())
+
+
 def test_following_goes_on_across_a_restart_of_the_service_and_misses_nothing(own_service: Service) -> None:
     own_service.start()
 

@@ -14,7 +14,7 @@ from tests.waiting import BOUND_S, until
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.origin("D8")
+@pytest.mark.origin("D8", "C28")
 def test_a_worker_that_is_stopped_hands_back_what_its_commands_saved_and_leaves(
     shared: Service, client: Client, worker: Callable[..., WorkerProcess], queue: str
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -230,8 +230,16 @@ async def test_a_directory_whose_rights_are_taken_away_is_still_there(watched: W
     assert [] == watched.told
 
 
+# What has everything looked at: somebody asks, or the kernel says that something was mounted or unmounted.
+OCCASIONS: dict[str, Callable[[Watched], object]] = {
+    "asked": lambda watched: watched.watcher._look("w1"),
+    "a mount": lambda watched: watched.watcher._mounts._changed.set(),
+}
+
+
+@pytest.mark.parametrize("ask", OCCASIONS.values(), ids=OCCASIONS)
 async def test_a_look_that_cannot_see_is_told_as_unknown_and_the_next_that_can_ends_it(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Watched], object]
 ) -> None:
     lstat = os.lstat
 
@@ -241,7 +249,7 @@ async def test_a_look_that_cannot_see_is_told_as_unknown_and_the_next_that_can_e
         return lstat(path, **words)
 
     monkeypatch.setattr(os, "lstat", refused)
-    watched.watcher._look("w1")
+    ask(watched)
     seen = await watched.next()
     monkeypatch.undo()
 
@@ -279,6 +287,18 @@ async def test_without_watches_looks_find_what_has_happened(tmp_path: Path, monk
 
     assert ("gone", "DirectoryDeleted") == (seen.kind, seen.reason)
     assert ["watch_limited"] == watched.noted
+
+
+async def test_a_kernel_that_does_not_tell_of_mounts_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("select.epoll", no_space)
+    watched = await Watched(tmp_path).begin()
+    shutil.rmtree(watched.path)
+
+    assert "gone" == (await watched.next()).kind
+    assert -1 == watched.watcher._mounts._descriptor
+    await watched.end()
 
 
 async def test_a_kernel_that_gives_no_inotify_at_all_is_no_hindrance(

@@ -163,6 +163,35 @@ async def test_an_answer_reaches_the_holder_whose_kept_lease_is_live(world: Worl
     assert "running" == world.state(run_id)
 
 
+@JUMPS
+@pytest.mark.parametrize("end", ["answer", "resume"])
+async def test_a_wait_that_is_over_queues_its_run_at_once_and_in_front(world: World, jump_s: float, end: str) -> None:
+    run_id, fence = await world.held("w1", ttl=10)
+    await park(world, run_id, fence, "waiting_input" if end == "answer" else "waiting_takeover")
+    behind = await world.submit()
+    world.clock.set_wall(jump_s)
+    if end == "answer":
+        await steering.answer(world.desk, ADMIN, run_id, text("yes"))
+    else:
+        await steering.resume(world.desk, ADMIN, run_id)
+
+    assert run_id == (await world.claimed("w1"))["run_id"]
+    assert "queued" == world.state(behind)
+
+
+@pytest.mark.parametrize("jump_s", [0.0, *JUMPS.args[1]])
+async def test_a_run_for_later_that_was_paused_and_resumed_is_still_for_later(world: World, jump_s: float) -> None:
+    run_id = await world.submit(run_after=world.clock().wall + timedelta(hours=3))
+    await world.worker("w1")
+    await steering.pause(world.desk, ADMIN, run_id)
+    world.clock.set_wall(jump_s)
+    await steering.resume(world.desk, ADMIN, run_id)
+    assert [] == await world.claim("w1")
+    world.clock.set_wall(3 * HOUR_S - jump_s)
+
+    assert run_id == (await world.claimed("w1"))["run_id"]
+
+
 # Calendar instants
 
 

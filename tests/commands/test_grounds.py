@@ -354,7 +354,7 @@ async def test_attaching_twice_is_once(world: World) -> None:
     assert 1 == world.names(run_id).count("WorkspaceAttached")
 
 
-@pytest.mark.origin("C9", "H14")
+@pytest.mark.origin("C6")
 async def test_a_loss_tells_nothing_that_was_said_of_another_body(each_world: World) -> None:
     run_id, _, workspace_id = await standing(each_world)
     foreign = {"identity": "body-2", "reason": "Evicted", "message": "pressure elsewhere"}

@@ -167,6 +167,14 @@ async def test_turns_end_silently_with_their_attempt_and_nothing_is_left_to_be_d
     with pytest.raises(FenceLost):
         await turns.complete(world.desk, ADMIN, named(run_id, fence, turn))
 
+    await world.later(10)
+    again = await world.claimed("w1")
+    with pytest.raises(FenceLost):
+        await admitted(world, run_id, fence, workspace_id)
+    following = await admitted(world, run_id, again["fence"], workspace_id)
+
+    assert (run_id, turn + 1) == (again["run_id"], following)
+    await world.close(run_id, again["fence"])
     assert facts == world.names(run_id).count("TurnFailed")
     assert 0 == len(world.desk.live.admissions)
     assert "turn" not in {due.kind for due in world.desk.live.deadlines.all()}

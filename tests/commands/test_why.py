@@ -52,7 +52,6 @@ async def test_a_gone_leader_is_explained_from_the_drop_of_its_last_connection(w
 # Refused writes
 
 
-@pytest.mark.origin("C4")
 async def test_writes_under_a_stale_fence_are_told_with_who_tried_how_often_and_when(world: World) -> None:
     run_id, stale = await world.held("w1", ttl=10)
     await world.later(10)

@@ -182,6 +182,11 @@ def reap(workspace_id: str = GROUND) -> Decide:
     return lambda standing, remains, now: placing.reap(standing, workspace_id, noon(), 1800, now)
 
 
+def say_gone(workspace_id: str = GROUND) -> Decide:
+    """Somebody looked: there is no body any more."""
+    return lambda standing, remains, now: placing.say_gone(standing, workspace_id, now)
+
+
 def time_out(workspace_id: str = GROUND, budget_s: float = 120) -> Decide:
     """Its budget is used up."""
     return lambda standing, remains, now: grounds.time_out(standing, workspace_id, budget_s, remains, now)

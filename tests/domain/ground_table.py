@@ -98,6 +98,14 @@ TABLE: dict[str, dict[str, str]] = {
         "lost running: WorkspaceReaped": "lost",
         "provision_failed running: WorkspaceReaped": "provision_failed",
     },
+    "say gone": {
+        "! wrong_phase": f"{PLACING}, provisioning, provisioning pod, provisioning unseen, attaching, {STOOD_ON}, "
+        "lost, lost kept, provision_failed",
+        "destroyed running: WorkspaceDestroyed": LEAVING,
+        "lost running: WorkspaceDestroyed": "lost teardown",
+        "provision_failed running: WorkspaceDestroyed": "provision_failed teardown",
+        "nothing": "destroyed, lost destroyed",
+    },
     "time out": {
         "nothing": f"{PLACING}, provisioning unseen, {STOOD_ON}, {LEAVING}, {OVER}",
         "provision_failed queued: WorkerTimeout ProvisionFaulted AttemptEnded LeaseRevoked": "provisioning, "

@@ -90,7 +90,7 @@ def test_a_loss_is_told_once_whatever_is_seen_afterwards(again: str) -> None:
     after.when(observe(again)).then_nothing()  # type: ignore[arg-type]
 
 
-@pytest.mark.origin("A22", "C6")
+@pytest.mark.origin("A22")
 def test_the_worker_of_a_lost_ground_may_report_once_how_it_stopped_and_write_nothing() -> None:
     after = standing("retry_fresh").when(lose()).after
 

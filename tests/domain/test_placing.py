@@ -43,6 +43,8 @@ from tests.domain.ground_facts import (
     provisioning,
     reap,
     release,
+    released,
+    say_gone,
     unknown,
     unsee,
     wait_for,
@@ -81,7 +83,6 @@ def crowded(count: int) -> Given:
     return given(*HELD, *(on(f"w{n + 100}", placed(workspace_id=f"w{n + 100}")) for n in range(count)))
 
 
-@pytest.mark.origin("C15")
 def test_a_run_stands_on_a_bounded_number_of_workspaces_of_which_the_ended_do_not_count() -> None:
     crowded(WORKSPACES_MAX - 1).when(place()).then(WorkspacePlaced)
     refusal = crowded(WORKSPACES_MAX).when(place()).then_refused(LimitReached)
@@ -176,6 +177,16 @@ def test_what_was_never_placed_is_destroyed_as_soon_as_it_is_let_go() -> None:
     given(*HELD, placed("external")).when(release()).then(WorkspaceReleased)
 
 
+def test_a_body_that_was_let_go_is_destroyed_by_the_word_of_whoever_looked_and_no_other_is() -> None:
+    outcome = given(*HELD, ground(), released()).when(say_gone(), at=9)
+
+    assert "said_gone" == outcome.fact(WorkspaceDestroyed).cause
+    assert "destroyed" == outcome.after.ground().phase
+    outcome.after.when(say_gone()).then_nothing()
+    refused = given(*HELD, ground()).when(say_gone()).then_refused(WrongPhase)
+    assert ("running", "to be destroyed") == (refused.phase, refused.wanted)
+
+
 @pytest.mark.origin("C6")
 def test_a_lost_body_is_destroyed_when_somebody_lets_it_go_and_stays_lost() -> None:
     after = given(submitted(on_workspace_lost="retry_fresh"), granted(), ground(), lost()).when(release()).after
@@ -188,12 +199,12 @@ def test_an_attempt_notes_the_marks_of_what_it_stands_on_when_it_starts() -> Non
     assert {"w1": 1} == given(*HELD, *facts).when(claim()).fact(AttemptStarted).incarnations
 
 
-@pytest.mark.parametrize("ask", ["wait", "provision", "attach", "unsee", "release", "reap"])
+@pytest.mark.parametrize("ask", ["wait", "provision", "attach", "unsee", "release", "reap", "say_gone"])
 def test_a_workspace_of_another_run_is_unknown_here(ask: str) -> None:
     commands = {
         "wait": wait_for(workspace_id="w9"), "provision": provision(workspace_id="w9"),
         "attach": attach(workspace_id="w9"), "unsee": unsee(workspace_id="w9"),
-        "release": release(workspace_id="w9"), "reap": reap("w9"),
+        "release": release(workspace_id="w9"), "reap": reap("w9"), "say_gone": say_gone("w9"),
     }  # fmt: skip
 
     assert "w9" == given(*HELD, ground()).when(commands[ask]).then_refused(WorkspaceUnknown).workspace_id

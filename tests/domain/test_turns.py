@@ -53,6 +53,7 @@ def test_a_turn_is_admitted_with_the_mark_of_the_incarnation_that_is_known_then(
     outcome.then(TurnAdmitted(turn=1, fence=1, workspace_id="w1", incarnation=4, admitted_at=noon(20)))
 
 
+@pytest.mark.origin("C34")
 def test_turns_are_numbered_within_their_run_also_across_attempts() -> None:
     first = standing().when(admit()).after.when(admit()).after
 
@@ -223,7 +224,7 @@ def test_what_was_not_delivered_in_its_window_fails_with_the_last_that_was_heard
     assert "not delivered within the admission window" == standing(admitted()).when(give_up()).fact(TurnFailed).message
 
 
-@pytest.mark.origin("C24", "H14")
+@pytest.mark.origin("C24")
 def test_a_delivered_turn_has_no_deadline() -> None:
     standing(admitted(), moved()).when(give_up(), at=10_000_000).then_nothing()
     standing(admitted(), moved(), turn_completed()).when(give_up()).then_nothing()
@@ -238,6 +239,7 @@ def test_a_notice_is_said_once_for_each_kind() -> None:
     said.when(complete()).after.when(notice()).then_nothing()
 
 
+@pytest.mark.origin("C34")
 def test_turns_end_silently_with_their_attempt() -> None:
     waiting = standing(admitted(), moved())
     for ends, at in ((close(), 20), (park(), 20), (expire(), 60), (lose(), 20)):

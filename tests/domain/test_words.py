@@ -24,7 +24,7 @@ def after(case: Given, *observations: Observation, last: LastSeen = LastSeen()) 
     return words_after(case.ground(), observations, last)
 
 
-@pytest.mark.origin("C9", "H14")
+@pytest.mark.origin("C6")
 @pytest.mark.parametrize("kind", ["gone", "ended", "watch_dropped", "present", "harness_restarted"])
 def test_what_is_said_of_another_body_is_never_among_the_last_words(kind: str) -> None:
     foreign = seen(kind, identity="body-2", reason="Evicted", message="pressure elsewhere")  # type: ignore[arg-type]
@@ -33,7 +33,7 @@ def test_what_is_said_of_another_body_is_never_among_the_last_words(kind: str) -
     assert EVICTED == after(standing(), foreign, last=EVICTED)
 
 
-@pytest.mark.origin("C9")
+@pytest.mark.origin("C6")
 def test_a_loss_gets_no_words_of_another_body_that_is_reported_with_it() -> None:
     foreign = seen("gone", identity="body-2", reason="Evicted", message="pressure elsewhere")
     loss = standing().when(observe(foreign, seen("gone", identity=BODY))).fact(WorkspaceLost)
@@ -41,12 +41,12 @@ def test_a_loss_gets_no_words_of_another_body_that_is_reported_with_it() -> None
     assert ("Deleted", None) == (loss.reason, loss.message)
 
 
-@pytest.mark.origin("H14")
+@pytest.mark.origin("C9")
 def test_a_dropped_watch_of_another_body_puts_this_one_in_no_doubt() -> None:
     standing().when(observe(seen("watch_dropped", identity="body-2"))).then_nothing()
 
 
-@pytest.mark.origin("C9")
+@pytest.mark.origin("C20")
 def test_a_restart_without_words_inherits_none_of_an_older_one() -> None:
     older = LastSeen(reason="OOMKilled", message="2 GiB")
     silent = seen("harness_restarted", incarnation=3)

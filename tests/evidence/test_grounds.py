@@ -1,7 +1,7 @@
 """The marks about ground: last words, assertions, and who watches which scope."""
 
 from domain.workspace_facts import LastSeen
-from evidence.grounds import GroundMarks
+from evidence.grounds import Asserted, GroundMarks
 from tests.commands.clockwork import NOON
 
 SCOPE = ("default", "cluster-1")
@@ -23,7 +23,9 @@ def test_the_latest_assertion_counts() -> None:
     marks.asserted("w", NOON)
     marks.asserted("w", NOON.after(5))
 
-    assert NOON.after(5) == marks.last_asserted("w")
+    assert Asserted(NOON.after(5).mono, NOON.after(5).wall) == marks.last_asserted("w")
+    marks.starts_anew("w", NOON.after(9))
+    assert Asserted(NOON.after(9).mono, None) == marks.last_asserted("w")
     marks.forget("w")
     assert marks.last_asserted("w") is None
 

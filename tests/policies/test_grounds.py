@@ -109,6 +109,7 @@ async def test_a_detached_holder_with_a_pending_loss_is_heard_again_and_closes(
 
 @pytest.mark.origin("C12", "C16", "C17")
 async def test_a_workspace_that_nobody_asserts_is_reaped_at_its_idle_time_and_not_before(each_world: World) -> None:
+    world_start = each_world.clock()
     run_id, _, workspace_id = await standing(each_world, **LONG)
     each_world.go(1000)
     workspaces.assert_needed(each_world.desk, ADMIN, workspace_id)
@@ -120,6 +121,7 @@ async def test_a_workspace_that_nobody_asserts_is_reaped_at_its_idle_time_and_no
 
     assert ("running", "teardown") == (before, ground(each_world, workspace_id).phase)
     assert (IDLE_S, "running") == (getattr(reaped, "idle_s", 0), each_world.state(run_id))
+    assert world_start.after(1000).wall == getattr(reaped, "last_asserted_at", None)
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "PodFailed"])
@@ -208,7 +210,7 @@ async def test_every_clock_about_ground_starts_anew_with_the_service(data_dir: P
         run_id, fence = await world.held(**LONG)
         making = await placed(world, run_id, fence)
         _, _, idle = await standing(world, **LONG)
-        _, _, parted = await standing(world, **LONG)
+        parted_run, _, parted = await standing(world, **LONG)
         await turns.admit(world.desk, ADMIN, run_id, fence, None)
         world.go(80)
     world.clock.go(5000)
@@ -225,6 +227,8 @@ async def test_every_clock_about_ground_starts_anew_with_the_service(data_dir: P
         assert "TurnFailed" in world.names(run_id)
         assert "provision_failed" == ground(world, making).phase
         assert ("running", "teardown") == (ground(world, idle).phase, ground(world, parted).phase)
+        reaped = next(fact for fact in world.facts(parted_run) if type(fact).__name__ == "WorkspaceReaped")
+        assert (None, IDLE_S) == (getattr(reaped, "last_asserted_at", "missing"), getattr(reaped, "idle_s", 0))
 
 
 async def test_every_length_is_a_timer_of_the_service() -> None:

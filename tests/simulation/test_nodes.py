@@ -30,7 +30,7 @@ async def world() -> AsyncIterator[World]:
     """A service on the first node with one run, which ada holds under fence 1."""
     world = World()
     await world.start()
-    await workers.register_worker(world.desk, ADA, "ada", {}, 1)
+    await workers.register_worker(world.desk, ADA, "ada", workers.Ability({}, 1))
     await submit(world.desk)
     await claims.claim(world.desk, ADA, Ask(worker_id="ada"))
     yield world

@@ -58,6 +58,15 @@ def test_a_run_whose_directory_is_deleted_under_it_is_lost_with_the_reason(stage
     until(lambda: no_process_in(path_of(workspace)), what="the command has been ended", within_s=WITHIN_S)
 
 
+@pytest.mark.origin("C5")
+def test_a_command_that_fails_because_its_directory_went_does_not_decide_over_the_loss(stage: Stage) -> None:
+    run_id = stage.submit('rm -rf "$PWD"; exit 3', max_attempts=1)
+    run = stage.client.wait(run_id, WITHIN_S)
+
+    assert ("lost", "DirectoryDeleted") == (run.state, run.error["reason"])
+    assert "run.closed.v1" not in stage.topics(run_id)
+
+
 @pytest.mark.origin("C6")
 def test_a_run_that_may_retry_gets_a_fresh_directory(stage: Stage) -> None:
     run_id = stage.submit(on_workspace_lost="retry_fresh")
@@ -170,7 +179,7 @@ def test_the_directory_of_a_run_that_has_ended_stays_until_it_is_released(stage:
     assert not path_of(workspace).exists()
 
 
-@pytest.mark.origin("C12", "C13", "C14")
+@pytest.mark.origin("C12", "C13", "C14", "C28")
 def test_a_directory_is_asserted_while_its_run_is_open_and_not_after(stage: Stage) -> None:
     run_id = stage.submit()
     workspace = stage.standing(run_id)

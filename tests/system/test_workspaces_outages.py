@@ -147,5 +147,7 @@ def test_a_run_that_goes_on_elsewhere_has_its_first_directory_destroyed(jackline
             stage.until_workspace(first.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
             assert not path_of(first).exists()
             assert "running" == stage.client.run(run_id).state
+            released = [one.data for one in stage.client.facts(run_id) if one.topic == "workspace.released.v1"]
+            assert [("other", "left_by_its_worker")] == [(one["by"], one["cause"]) for one in released]
         finally:
             other.close()

@@ -117,7 +117,7 @@ async def test_killed_and_started_anew_after_any_step_it_makes_one_body(shop: Sh
     assert ("running", 1) == (ground.phase, len(shop.api.store.objects))
 
 
-@pytest.mark.origin("C12", "C14", "H16")
+@pytest.mark.origin("C12", "C14", "H16", "C28")
 async def test_assertions_are_made_from_the_making_on_every_five_minutes_give_or_take_a_fifth(shop: Shop) -> None:
     shop.api.after = unwilling
     ground = shop.ledger.place("w1", SPEC)

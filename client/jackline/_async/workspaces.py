@@ -125,9 +125,15 @@ class AsyncWorkspaces:
         """Say that the workspace is still wanted; refused once its run has settled or it is over."""
         return decode(Asserted, await self._post(workspace_path(workspace_id, "assert"), {}))
 
-    async def release(self, workspace_id: str) -> Workspace:
-        """Have the body destroyed: its provider is told."""
-        reply = await self._transport.ask(Ask("DELETE", workspace_path(workspace_id)))
+    async def release(self, workspace_id: str, *, worker_id: str | None = None) -> Workspace:
+        """Have the body destroyed: its provider is told. A worker that lets it go by itself says who it is."""
+        params = {"worker_id": worker_id}
+        reply = await self._transport.ask(Ask("DELETE", workspace_path(workspace_id), params=params))
+        return decode(Workspace, reply.body)
+
+    async def say_gone(self, workspace_id: str) -> Workspace:
+        """An operator looked: the body that was to be destroyed is no more, and nobody is left to tell."""
+        reply = await self._transport.ask(Ask("DELETE", workspace_path(workspace_id), params={"gone": "true"}))
         return decode(Workspace, reply.body)
 
     def observer(self, observer_id: str, lease: LeaseRef, scope: str) -> AsyncObserver:

@@ -7,7 +7,7 @@ lost is harmless. Reads are repeated likewise. What comes out is a `Reply`, a `P
 Units: seconds. Bounds: `Retry.patience_s` per request, `timeout_s` per attempt.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +58,8 @@ class Transport:
         """As which instance each worker was registered over this transport."""
         self.retry = retry
         self.clock = clock
+        self._comebacks: list[Callable[[], None]] = []
+        self._boot = ""
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
         # A key for a service on this machine is shown to no proxy. A plain-http client needs no certificates,
         # and loading them is most of what starting a small command costs.
@@ -68,6 +70,27 @@ class Transport:
             trust_env=not address.loopback,
             verify=address.url.startswith("https:"),
         )
+
+    @contextmanager
+    def telling(self, told: Callable[[], None]) -> Iterator[None]:
+        """`told` hears, inside the block, of each time the service is back: it may not see any more what it saw."""
+        self._comebacks.append(told)
+        try:
+            yield
+        finally:
+            self._comebacks.remove(told)
+
+    def came_back(self) -> None:
+        """Tell everybody who wants to know that the service is back."""
+        for told in list(self._comebacks):
+            told()
+
+    def _note_boot(self, boot: str) -> None:
+        """A restart that nobody noticed otherwise, because nothing was being asked meanwhile."""
+        if boot and boot != self._boot:
+            before, self._boot = self._boot, boot
+            if before:
+                self.came_back()
 
     def disconnect(self) -> None:
         """Close every connection."""
@@ -105,6 +128,7 @@ class Transport:
         except httpx.HTTPError as error:
             msg = f"no answer from {self.address.url}: {str(error) or type(error).__name__}"
             raise Unknown(msg, key) from error
+        self._note_boot(response.headers.get("jackline-boot", ""))
         try:
             return wire.settle(response.status_code, response.content, response.headers)
         except Unknown as error:

@@ -124,9 +124,15 @@ class Workspaces:
         """Say that the workspace is still wanted; refused once its run has settled or it is over."""
         return decode(Asserted, self._post(workspace_path(workspace_id, "assert"), {}))
 
-    def release(self, workspace_id: str) -> Workspace:
-        """Have the body destroyed: its provider is told."""
-        reply = self._transport.ask(Ask("DELETE", workspace_path(workspace_id)))
+    def release(self, workspace_id: str, *, worker_id: str | None = None) -> Workspace:
+        """Have the body destroyed: its provider is told. A worker that lets it go by itself says who it is."""
+        params = {"worker_id": worker_id}
+        reply = self._transport.ask(Ask("DELETE", workspace_path(workspace_id), params=params))
+        return decode(Workspace, reply.body)
+
+    def say_gone(self, workspace_id: str) -> Workspace:
+        """An operator looked: the body that was to be destroyed is no more, and nobody is left to tell."""
+        reply = self._transport.ask(Ask("DELETE", workspace_path(workspace_id), params={"gone": "true"}))
         return decode(Workspace, reply.body)
 
     def observer(self, observer_id: str, lease: LeaseRef, scope: str) -> Observer:

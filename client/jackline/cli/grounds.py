@@ -28,6 +28,9 @@ PhaseOption = Annotated[str | None, typer.Option("--phase", help="Only in this p
 ProviderOption = Annotated[str | None, typer.Option("--provider", help="external, directory, process or kubernetes.")]
 ScopeOption = Annotated[str | None, typer.Option("--scope", help="Only what one observer watches as a whole.")]
 AllOption = Annotated[bool, typer.Option("--all", "-a", help="Also those whose bodies are gone.")]
+GoneOption = Annotated[
+    bool, typer.Option("--gone", help="You looked: the body that was to be destroyed is no more, and nobody tells.")
+]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")]
 
 
@@ -85,10 +88,10 @@ def workspaces_show(place: Place, workspace_id: WorkspaceId) -> None:
     _print(place, found)
 
 
-def workspaces_release(place: Place, workspace_id: WorkspaceId) -> None:
+def workspaces_release(place: Place, workspace_id: WorkspaceId, gone: GoneOption = False) -> None:
     """Have a workspace's body destroyed: whoever provides it is told until it has been."""
     with place.client() as client:
-        found = client.workspaces.release(workspace_id)
+        found = client.workspaces.say_gone(workspace_id) if gone else client.workspaces.release(workspace_id)
     _print(place, found)
 
 

@@ -105,7 +105,7 @@ class CommandExecution:
         except Exception:
             await self._abandon()
             raise
-        await self._tell(self._last or self._ending())
+        await self._tell(self._last or await self._judged())
 
     async def _abandon(self) -> None:
         """Something of ours broke: the command must not go on without anybody to look after it."""
@@ -319,6 +319,14 @@ class CommandExecution:
             result_written=written,
         )
         return ending(Exit.of(self._attempt.load("exit.json")), around)
+
+    async def _judged(self) -> Ending:
+        """How the command ended; one that failed may have lost its ground, and that is told first and decides."""
+        last = self._ending()
+        if last.verb != "close" or last.body.get("outcome") != "failed" or await self._shop.grounds.stands(self.run_id):
+            return last
+        never_began = Exit.of(self._attempt.load("exit.json")).not_started is not None
+        return Ending("hand-back") if never_began else last
 
     async def _tell(self, last: Ending) -> None:
         """Say the last word, and forget the attempt once it was heard."""

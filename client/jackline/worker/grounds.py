@@ -34,7 +34,7 @@ from jackline.workspaces.looking import Pin
 from jackline.workspaces.models import Workspace
 from jackline.workspaces.watching import DirectoryWatcher
 
-SWEEP_S = 60.0  # between two questions for directories that are to be destroyed
+SWEEP_S = 60.0  # between two questions for what is to be destroyed, and what the service takes for unknown
 KEPT_ENDED = 1000  # directories of runs that have ended; older ones are not left to the service's reaping
 KEPT_UNKNOWN = 100  # directories of which the service knows nothing (any more); what is beyond is removed
 TOGETHER = 8  # directories that are looked after at the same time
@@ -148,6 +148,16 @@ class Grounds:
             await self._release_elsewhere(lease.run_id)
         return await self._fresh(lease)
 
+    async def stands(self, run_id: str) -> bool:
+        """Whether what the run's command was given is still there; an end of it has been heard by the service."""
+        workspace_id = self._standing.get(run_id)
+        if workspace_id is None:
+            return True
+        seen = await self._watcher.looked(workspace_id)
+        if not seen:
+            await self.reports.heard()
+        return seen
+
     async def destroy(self, workspace_id: str) -> None:
         """Destroy a directory as the service asked, unless a command still stands in it: then once it has ended."""
         record = self.provider.record(workspace_id)
@@ -238,7 +248,10 @@ class Grounds:
                 here = self.provider.record(workspace.workspace_id) is not None
                 if not here and not workspace.over and not workspace.teardown:
                     self._log("workspace_released", run_id=run_id, workspace_id=workspace.workspace_id)
-                    await self._client.workspaces.release(workspace.workspace_id)
+                    await self._release(workspace.workspace_id)
+
+    async def _release(self, workspace_id: str) -> None:
+        await self._client.workspaces.release(workspace_id, worker_id=self._home.worker_id)
 
     def _keep(self, workspace_id: str, pin: Pin) -> None:
         """Watch and assert a directory from now on."""
@@ -294,9 +307,11 @@ class Grounds:
 
     async def _sweep_forever(self) -> None:
         while True:
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(spread(SWEEP_S, self._client.transport.clock)):
                     await self._swept.wait()
+            except TimeoutError:
+                self._taken_up = False  # whatever the service was told wrongly or late is made up for now
             self._swept.clear()
             if not self._taken_up:
                 await self.take_up()
@@ -318,7 +333,7 @@ class Grounds:
             del self._ended[workspace_id]
             with contextlib.suppress(JacklineError):
                 if (await self._client.run(run_id)).state != "cancelled":
-                    await self._client.workspaces.release(workspace_id)
+                    await self._release(workspace_id)
                     await self.destroy(workspace_id)
 
     async def _prune(self) -> None:

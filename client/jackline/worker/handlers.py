@@ -104,7 +104,7 @@ class HandlerExecution:
         self._lease = lease
         self._asked: str | None = None
         self._handling: asyncio.Task[Any] | None = None
-        self._run = HeldRun(worker.client, claim, lease, worker.log)
+        self._run = HeldRun(worker.client, worker.worker_id, claim, lease, worker.log)
 
     def stop(self, reason: str) -> None:
         """Cancel the handler, for that reason."""

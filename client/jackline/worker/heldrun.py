@@ -86,8 +86,9 @@ class EffectHandle:
 class HeldRun:
     """What a handler is given."""
 
-    def __init__(self, client: AsyncClient, claim: Claim, lease: HeldLease, log: Log) -> None:
+    def __init__(self, client: AsyncClient, worker_id: str, claim: Claim, lease: HeldLease, log: Log) -> None:
         self.client = client
+        self.worker_id = worker_id
         self.ref: LeaseRef = lease.ref
         self.attempt = claim.attempt
         self.payload = claim.payload

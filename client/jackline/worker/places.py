@@ -91,6 +91,7 @@ class Home:
             os.close(self._lock)
             msg = f"another worker runs in {path}; give this one another --work-dir or --id"
             raise HomeBusy(msg) from error
+        self.worker_id: str | None = None
 
     @classmethod
     def first_free(cls, root: Path) -> "Home":
@@ -113,6 +114,7 @@ class Home:
         name = wanted or before or otherwise
         instance = self._known("instance") or secrets.token_hex(8)
         keeper.write(self.path / "worker.json", {"worker_id": name, "instance": instance})
+        self.worker_id = name
         return name
 
     @property

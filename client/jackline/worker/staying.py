@@ -46,7 +46,6 @@ class Staying:
         self._beat_at = 0.0
         self.stream: WorkerStream | None = None
         self.register: Callable[[], Awaitable[None]] | None = None
-        self.on_return: Callable[[], None] = lambda: None
         self.on_destroy: Callable[[], None] = lambda: None
         self.on_replaced: Callable[[WorkerInUse], None] = lambda refusal: None
 
@@ -60,7 +59,7 @@ class Staying:
         """Opened: say so at once. Broken: renew by the other road at once, since the service now counts faster."""
         self._beat_by(self._clock.now())
         if stream.open:
-            self.on_return()
+            self._client.transport.came_back()
 
     def drop(self, lease: HeldLease) -> None:
         """The lease needs no more renewals."""
@@ -155,7 +154,7 @@ class Staying:
         if self._silent:
             self._silent = False
             self._log("reconnected", leases=len(leases))
-            self.on_return()
+            self._client.transport.came_back()
         self.hear(renewals, asked_at)
         return min(IDLE_BEAT_S, shortest_s / 3)
 

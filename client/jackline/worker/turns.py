@@ -1,10 +1,13 @@
 """A turn in the hands of a handler: admitted before its prompt is delivered, and ended once.
 
     turn = await run.turn(workspace_id)
-    ...deliver the prompt...
-    await turn.delivered()
+    await turn.deliver(prompt)
     await turn.moved("busy")
     await turn.completed()
+
+A harness that is just starting takes no prompt yet. `deliver` tries again while `prompt` raises `NotDelivered`, and
+gives up only when the service ends the turn: its admission window has passed. A prompt that may have arrived is never
+sent a second time. Whoever delivers by itself says `delivered`.
 
 A turn waits without a deadline. Meanwhile the service may end it: the harness in its workspace has started again.
 Whoever waits for an answer waits for `turn.over` as well; then `turn.ending` says how it ended, and what is said of it
@@ -12,16 +15,27 @@ afterwards is refused with `TurnOver`.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from jackline._async.turning import TurnNotice, TurnState
+from jackline.errors import JacklineError
 from jackline.models import Instruction
+from jackline.retrying import Retry
 from jackline.workspaces.models import TurnInfo
 
 if TYPE_CHECKING:
     from jackline.worker.heldrun import HeldRun
 
 ENDED = {"turn_failed": "failed", "turn_cut": "cut"}
+DELIVERY: Final = Retry(first_s=0.25, cap_s=5.0)
+
+Prompt = Callable[[], Awaitable[int | None]]
+
+
+class NotDelivered(JacklineError):
+    """Raised by a prompt that has certainly not arrived: it may be sent again."""
 
 
 class Turn:
@@ -37,6 +51,24 @@ class Turn:
     def number(self) -> int:
         """Which turn of the attempt."""
         return self.info.turn
+
+    async def deliver(self, prompt: Prompt) -> None:
+        """Deliver the prompt, and say so; tried again, ever more slowly, until the turn is over.
+
+        `prompt` returns the incarnation that took it, None when it does not know. Raises `TurnOver` when the service
+        ended the turn first, and whatever `prompt` raises but `NotDelivered`.
+        """
+        pauses = DELIVERY.pauses(self._run.client.transport.clock)
+        incarnation: int | None = None
+        while not self.over.is_set():
+            try:
+                incarnation = await prompt()
+                break
+            except NotDelivered:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(next(pauses)):
+                        await self.over.wait()
+        await self.delivered(incarnation)
 
     async def delivered(self, incarnation: int | None = None) -> None:
         """The prompt has been delivered, to what runs under this incarnation."""

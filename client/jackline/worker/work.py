@@ -83,11 +83,12 @@ async def _work_in(home: Home, client: AsyncClient, wanted: Work, worker_id: str
         where=f"{socket.gethostname()}, process {os.getpid()}, {home.path}",
     )
     engine = Engine(client, setup, begin, log)
-    engine.staying.on_return, engine.staying.on_destroy = grounds.look_again, grounds.sweep
+    engine.staying.on_destroy = grounds.sweep
     _stop_on_signals(engine)
     looking_after = asyncio.create_task(_look_after(grounds, log))
     try:
-        await engine.run(prepare)
+        with client.transport.telling(grounds.look_again):
+            await engine.run(prepare)
     finally:
         looking_after.cancel()
         await asyncio.gather(looking_after, return_exceptions=True)

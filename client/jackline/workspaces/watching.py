@@ -3,7 +3,7 @@
 The kernel says when to look (inotify), and a look says what is there (`looking`): an event is never evidence by
 itself. Watched are the place that holds the directories, each directory itself, and every directory above, because
 whoever moves one of those moves the workspace. None of that moves when a command works *inside* its directory, so a
-busy run costs nothing.
+busy run costs nothing. That something was mounted or unmounted is told by the kernel, and has everything looked at.
 
 A loss is told once, after two looks `CONFIRM_S` apart have seen it, so that what is moved away and back at once is no
 loss. When nothing can be seen, that is told (`watch_dropped`), and as soon as the directory is seen again, `present`
@@ -17,6 +17,8 @@ time per directory.
 import asyncio
 import contextlib
 import errno
+import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -135,6 +137,45 @@ class Watches:
             self._note("watch_limited", error=str(error))
 
 
+class Mounts:
+    """The kernel's word that something was mounted or unmounted, which no watch of a directory is told of."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+        self._epoll: Any = None
+        self._descriptor = -1
+
+    def open(self) -> bool:
+        """Whether the kernel tells."""
+        if sys.platform != "linux":
+            return False
+        try:
+            self._descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+            self._epoll = select.epoll()
+            self._epoll.register(self._descriptor, select.EPOLLPRI)
+            asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._changed.set)
+        except OSError:
+            self.close()
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._epoll is not None:
+            asyncio.get_running_loop().remove_reader(self._epoll.fileno())
+            self._epoll.close()
+            self._epoll = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    async def next(self) -> None:
+        """Wait for the next change; several at once are one."""
+        await self._changed.wait()
+        self._epoll.poll(0)
+        self._changed.clear()
+
+
 class DirectoryWatcher:
     """Watches directories and tells what becomes of them: `tell(workspace_id, observations)`."""
 
@@ -144,6 +185,7 @@ class DirectoryWatcher:
         self._rescan_s = rescan_s
         self._watched: dict[str, _Watched] = {}
         self._watches = Watches(note)
+        self._mounts = Mounts()
         self._changed = asyncio.Event()
 
     def watch(self, workspace_id: str, pin: Pin) -> None:
@@ -167,9 +209,19 @@ class DirectoryWatcher:
         """Whether a directory is being watched."""
         return workspace_id in self._watched
 
+    async def looked(self, workspace_id: str) -> bool:
+        """Look now, and tell what has become of it; whether the directory was seen in its place."""
+        watched = self._watched.get(workspace_id)
+        if watched is None:
+            return False
+        self._look(workspace_id)
+        if watched.looking is not None:
+            await asyncio.wait([watched.looking])
+        return workspace_id in self._watched and not watched.blind
+
     async def run(self) -> None:
         """Watch until cancelled."""
-        seeing = self._watches.open()
+        seeing, told_of_mounts = self._watches.open(), self._mounts.open()
         for workspace_id, watched in self._watched.items():
             watched.noticed = self._watches.add(workspace_id, watched.pin.path)
         try:
@@ -177,10 +229,19 @@ class DirectoryWatcher:
                 both.create_task(self._rescan())
                 if seeing:
                     both.create_task(self._listen())
+                if told_of_mounts:
+                    both.create_task(self._listen_for_mounts())
         finally:
             for workspace_id in list(self._watched):
                 self.forget(workspace_id)
             self._watches.close()
+            self._mounts.close()
+
+    async def _listen_for_mounts(self) -> None:
+        while True:
+            await self._mounts.next()
+            for workspace_id in self._watched:
+                self._look(workspace_id)
 
     async def _listen(self) -> None:
         while True:
