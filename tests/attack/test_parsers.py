@@ -87,6 +87,7 @@ def test_a_parser_that_fails_otherwise_is_found(monkeypatch: pytest.MonkeyPatch)
         ("pod_verdict", b"[" * 5_000, "Blind"),
         ("page", b"\0" + b"[" * 5_000, "Blind"),
         ("kubeconfig", b"contexts: 1\n", "NoAccess"),
+        ("kubeconfig", SEEDS["kubeconfig"][0].replace(b"127.0.0.1", b"\xc2\xb2.\xef\xbf\xbd"), "NoAccess"),
     ],
 )
 def test_what_is_refused_is_refused_by_this_name(name: str, data: bytes, told: str | None) -> None:

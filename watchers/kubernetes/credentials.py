@@ -20,6 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import httpx
+
 from jackline.clock import Clock
 
 REREAD_S: Final = 30.0
@@ -109,6 +111,11 @@ class Kubeconfig:
             where = self._path or os.environ.get("KUBECONFIG") or "~/.kube/config"
             msg = f"the kubeconfig {where} cannot be used: {str(error).rstrip('.')}"
             raise NoAccess(msg, "`kubectl config get-contexts` shows what there is") from error
+        try:
+            httpx.URL(str(settings.host))
+        except httpx.InvalidURL as error:
+            msg = f"the kubeconfig names a server that is no url: {error}"
+            raise NoAccess(msg, "`kubectl config view` shows where it points") from error
         return settings
 
     async def headers(self, *, renew: bool) -> dict[str, str]:
