@@ -114,6 +114,8 @@ class Live:
             self.grounds.fold(name, fact, recorded.position, at)  # type: ignore[arg-type]
             if isinstance(fact, WorkspaceLost) and fact.pending:  # its holder is asked, and has its whole time
                 self._evidence.leases.lengthen(recorded.meta.correlation_id or "")
+        elif kind == "effects":
+            self.clocks.fold_effect(name, fact, at)  # type: ignore[arg-type]
         elif kind in ("worker", "presence"):
             tenant, _, its_id = name.partition(":")
             fold = self._worker if kind == "worker" else self.leaders.fold
@@ -195,11 +197,11 @@ class Live:
         match fact:
             case AttemptEnded():
                 card.failed_attempts = fact.failed_attempts
-                self._requeue(card, fact.due_at, at)
+                self._offer(card, fact.due_at, at)
             case RunClosed():
                 self._closed(card, fact, at)
             case InputProvided() | RunResumed():
-                self._requeue(card, fact.due_at, at)
+                self._offer(card, fact.due_at, at)
             case RunParked():
                 self._withdraw(card)
             case CancelRequested():
@@ -218,11 +220,9 @@ class Live:
             card.cancel_s = None
             self.deadlines.forget("cancel", (card.run_id,))
 
-    def _requeue(self, card: Card, due_at: datetime | None, at: Moment) -> None:
-        if due_at is not None:
-            self._offer(card, due_at, at)
-
-    def _offer(self, card: Card, due_at: datetime, at: Moment) -> None:
+    def _offer(self, card: Card, due_at: datetime | None, at: Moment) -> None:
+        if due_at is None:
+            return
         if self._replaying:
             card.due_at, card.ready = due_at, True
             return
