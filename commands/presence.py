@@ -106,13 +106,18 @@ def give_back(desk: Desk, leader: LeaderKey, link: Link) -> None:
 
 
 async def _record_drop(desk: Desk, leader: LeaderKey, link: Link, at: datetime) -> None:
+    """Record the drop, however often it takes; a session that is heard again meanwhile was not dropped after all."""
     caller, marks, failing = system_caller(leader[0]), desk.evidence.presence, 0
+
+    def decide(presence: Presence, _: Moment) -> list[PresenceFact]:
+        if marks.session(leader, link.connection_id) is not None:
+            return []
+        return disconnect(presence, leader[1], link.connection_id, link.cause, at)
+
     try:
         while True:
             try:
-                done = await _on_presence(
-                    desk, caller, leader[1], lambda p, _: disconnect(p, leader[1], link.connection_id, link.cause, at)
-                )
+                done = await _on_presence(desk, caller, leader[1], decide)
                 if not done.answer:
                     desk.live.leaders.was_there(leader)
                 return
