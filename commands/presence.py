@@ -217,7 +217,14 @@ async def _reseed_some(desk: Desk, leaders: list[LeaderKey]) -> None:
 def absent_for(desk: Desk, leader: LeaderKey, run_id: str, now: Moment) -> float | None:
     """How long the leader has been absent for this run, in seconds; None when it is, or may be, there."""
     card, since = desk.live.leaders.get(leader), _absent_from(desk, leader)
-    return None if card is None or since is None else now.mono - max(since, card.runs.get(run_id, now.mono))
+    if card is None or since is None:
+        return None
+    return _lasted(max(since, card.runs.get(run_id, now.mono)), now, desk.timers.leader_grace_s)
+
+
+def _lasted(since: float, now: Moment, grace_s: float) -> float:
+    """Seconds since then; at the instant that a reminder of its end is for, the whole grace, whatever a float says."""
+    return max(now.mono - since, grace_s) if now.mono >= since + grace_s else now.mono - since
 
 
 def _absent_from(desk: Desk, leader: LeaderKey) -> float | None:
@@ -239,6 +246,7 @@ async def settle_absent(desk: Desk, tenant: str, leader_id: str) -> int:
     card = desk.live.leaders.get(leader)
     due = [] if card is None else [run_id for run_id in card.runs if outlasted(desk, leader, run_id, now)]
     if not due:
+        desk.live.leaders.look_again(leader, now.mono)
         return 0
     await _declare(desk, leader)
     gate = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -274,7 +282,7 @@ async def _declare(desk: Desk, leader: LeaderKey) -> None:
 
     def decide(presence: Presence, now: Moment) -> list[PresenceFact]:
         since = _absent_from(desk, leader)
-        return [] if since is None else declare_gone(presence, leader[1], now.mono - since, grace_s)
+        return [] if since is None else declare_gone(presence, leader[1], _lasted(since, now, grace_s), grace_s)
 
     await _on_presence(desk, system_caller(leader[0]), leader[1], decide)
 

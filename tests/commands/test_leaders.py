@@ -389,3 +389,16 @@ async def test_a_claim_of_a_run_whose_leader_was_just_declared_gone_is_undone_by
     await world.keep()
 
     assert "cancelled" == world.state(run_id)
+
+
+@pytest.mark.origin("A9", "A10")
+async def test_a_grace_is_over_at_its_very_end_though_a_float_falls_short_of_it(world: World) -> None:
+    world.go(9.3859586774234)
+    async with connected(world):
+        run_id = await world.submit(leader_id="ada")
+    since = world.clock().mono
+    world.go(GRACE_S)
+    assert world.clock().mono - since < GRACE_S
+    await world.keep()
+
+    assert "cancelled" == world.state(run_id)
