@@ -270,6 +270,19 @@ async def settle_first(desk: Desk, leader: LeaderKey | None, run_id: str) -> Non
         await settle_one(desk, leader, run_id)
 
 
+async def settle_wanted(desk: Desk, run_id: str) -> None:
+    """The same for whatever would give this run to somebody, or put down an expiry of it on the way."""
+    card = desk.live.cards.get(run_id)
+    if card is not None:
+        await settle_first(desk, card.leader, run_id)
+
+
+async def settle_overdue(desk: Desk) -> None:
+    """Leader gone comes before take-over by queue, too: settle whom the loop has not come to yet, if it is late."""
+    for tenant, leader_id in desk.live.deadlines.due_of("leader", desk.clock().mono):
+        await settle_absent(desk, tenant, leader_id)
+
+
 def outlasted(desk: Desk, leader: LeaderKey, run_id: str, now: Moment) -> bool:
     """Whether the leader's absence has outlasted the grace of this run."""
     absent_s = absent_for(desk, leader, run_id, now)
