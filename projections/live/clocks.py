@@ -15,7 +15,7 @@ look.
 
 import msgspec
 
-from domain.effects import EffectFact, EffectsMadeAmbiguous
+from domain.effects import EffectCompleted, EffectFact, EffectFailed, EffectIntended
 from domain.quiet import TOOL_CEILING_S
 from domain.run_facts import (
     AttemptEnded,
@@ -125,8 +125,8 @@ class WorkClocks:
                 self._fold_telling(card.run_id, clock, fact, at)
 
     def fold_effect(self, run_id: str, fact: EffectFact, at: Moment) -> None:
-        """Take over one fact of a run's ledger: what its holder wrote is activity."""
-        if not isinstance(fact, EffectsMadeAmbiguous):
+        """Take over one fact of a run's ledger: what only a holder writes is activity."""
+        if isinstance(fact, EffectIntended | EffectCompleted | EffectFailed):
             self.active(run_id, at)
 
     def _fold_telling(self, run_id: str, clock: WorkClock, fact: RunFact, at: Moment) -> None:
