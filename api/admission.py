@@ -157,7 +157,7 @@ def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, by
     if shown is not None:
         key = _checked_key(shown)
         path = scope.get("raw_path") or scope["path"].encode()
-        parts = (caller.tenant, caller.principal, scope["method"], path.decode("latin-1"), key)
+        parts = (caller.tenant, entry.identity, scope["method"], path.decode("latin-1"), key)
         command_id = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         digest = canonical_digest(body)
     return Caller(

@@ -11,6 +11,9 @@ that is live cannot be revoked: nobody could make another.
 
 A key that is expired, revoked or unknown opens nothing, and costs its holder the same time.
 
+A name may be given to several keys. Those that are bound alike are one principal, so that a key can be exchanged for a
+new one in the middle of a repeat; under a name with other rights, commands are remembered apart from the first ones'.
+
 The idempotency key under which a key was made is kept with it. A repeat makes no second key, and cannot be given the
 first answer, since the secret is kept nowhere: it is refused with the id of the key that it made.
 """
@@ -116,6 +119,8 @@ class Entry(msgspec.Struct):
     key: Key
     digest: bytes
     caller: Caller
+    identity: str
+    """Whose commands are remembered as one: the name, unless it was given to a key with other rights before."""
 
 
 class KeyRing:
@@ -125,11 +130,13 @@ class KeyRing:
         self.most = most
         self.path = None if data_dir is None else data_dir / "keys.sqlite3"
         self._entries: dict[str, Entry] = {}
+        self._identities: dict[tuple[object, ...], str] = {}
+        self._names: set[str] = set()
         self.on_revoked: Callable[[str], None] = lambda _: None
         """Told the id of a key from now on worth nothing."""
         try:
             self._file = _open(self.path)
-            for row in self._file.execute(f"SELECT {_COLUMNS}, hash FROM keys ORDER BY created_at, key_id"):  # noqa: S608
+            for row in self._file.execute(f"SELECT {_COLUMNS}, hash FROM keys ORDER BY rowid"):  # noqa: S608
                 self._hold(_key(row[:-1]), row[-1])
         except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             if isinstance(error, sqlite3.OperationalError):
@@ -209,7 +216,17 @@ class KeyRing:
         self._hold(key, digest)
 
     def _hold(self, key: Key, digest: bytes) -> None:
-        self._entries[key.key_id] = Entry(key, digest, key.caller())
+        known = self._entries.get(key.key_id)
+        identity = self._identity(key) if known is None else known.identity
+        self._entries[key.key_id] = Entry(key, digest, key.caller(), identity)
+
+    def _identity(self, key: Key) -> str:
+        rights = key.caller()
+        alike = (key.name, key.role, rights.leaders, rights.workers)
+        if alike not in self._identities:
+            self._identities[alike] = f"{key.name}\0{key.key_id}" if key.name in self._names else key.name
+        self._names.add(key.name)
+        return self._identities[alike]
 
     def revoke(self, key_id: str, now: datetime) -> Key:
         """The key opens nothing from now on; a repeat changes nothing.

@@ -15,6 +15,7 @@ from typing import Any
 
 from commands.desk import Caller, Desk, entries_of, merged
 from commands.granting import Picks, grant
+from commands.presence import settle_overdue, settle_wanted
 from commands.showing import effects_of
 from domain.claiming import Grant, LabelsMissing, bind, cancel_reservation
 from domain.claiming import claim as claimed
@@ -106,6 +107,7 @@ def _ring_on(desk: Desk, waiter: Waiter) -> None:
 async def _claim_now(desk: Desk, caller: Caller, ask: Ask) -> Done[dict[str, Any]]:
     if desk.live.bells.closed:
         return Done({"claims": []})
+    await settle_overdue(desk)
     key = (caller.tenant, ask.worker_id)
     return await grant(desk, caller, key, (), lambda picks, now: _grant_picked(desk, caller, ask, picks, now))
 
@@ -207,6 +209,7 @@ async def claim_run(desk: Desk, caller: Caller, run_id: str, worker_id: str) -> 
     """
     _asks(desk, caller, worker_id)
     key = (caller.tenant, worker_id)
+    await settle_wanted(desk, run_id)
 
     def decide(picks: Picks, now: Moment) -> Decision[dict[str, Any]]:
         worker, standing = _grantable(desk, caller, worker_id), desk.standing(caller, run_id)

@@ -169,6 +169,7 @@ class Desk:
             effects=load(effects_stream(run_id)),
             mark=self.evidence.leases.get(run_id),
             workspaces=tuple(load(workspace_stream(each)) for each in self.live.grounds.mattering(run_id)),
+            continuation_s=self.timers.retry_continuation_s,
         )
 
     def expect_new(self, run_id: str) -> None:

@@ -52,8 +52,7 @@ async def hand_back(desk: Desk, caller: Caller, run_id: str, fence: int | None) 
     """The run is given back unfinished and queued as a continuation; nothing is counted."""
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
-        presented, wait_s = desk.presented(caller, fence), desk.timers.retry_continuation_s
-        return handed_back(standing, presented, desk.remains(standing), now, wait_s)
+        return handed_back(standing, desk.presented(caller, fence), desk.remains(standing), now)
 
     done = await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
     desk.note_fence(fence, "hand-back")

@@ -1,7 +1,8 @@
 """Instructions: what a holder, or whoever placed a workspace, is asked to do.
 
-Each is repeated with every renewal until it has been done, and is pushed over a worker's stream at once; so one that
-got lost costs a moment, and whoever comes late is told the present state.
+Each is repeated with every renewal until it has been done (an *answer* until the next question shows that it came), and
+is pushed over a worker's stream at once; so one that got lost costs a moment, and whoever comes late is told the
+present state.
 
 *workspace_lost* is told under the fence that was in force, *destroy_workspace* until the body is destroyed, to the
 worker on whose machine it is, or to any holder where the body is nobody's own. *turn_failed* and *turn_cut* are told
@@ -41,14 +42,20 @@ def instructions(desk: Desk, run: Run, lease: Held, worker: Registered) -> list[
         asked.append({"kind": "pause", "reason": "asked_by_leader", "data": {}})
     if worker.draining:
         asked.append({"kind": "drain", "reason": "worker_draining", "data": {}})
-    for number, given in enumerate(run.answers, 1):
-        if given.fence == lease.fence:
-            data = {"number": number, "question": given.question, "answer": given.answer}
-            asked.append({"kind": "answer", "reason": "answered", "data": data})
+    asked.extend(_answered(run, lease.fence))
     found = about_grounds(workspaces_of(desk, run.run_id), lease.worker, lease.fence, holds=True)
     asked.extend(islice(found, GROUNDS_TOLD_MAX))
     asked.extend(_about_turns(desk, run))
     return asked
+
+
+def _answered(run: Run, fence: int) -> list[Instruction]:
+    """The last answer under this fence: whoever could ask anew has had the ones before."""
+    number, given = len(run.answers), run.answers[-1] if run.answers else None
+    if given is None or given.fence != fence:
+        return []
+    data = {"number": number, "question": given.question, "answer": given.answer}
+    return [{"kind": "answer", "reason": "answered", "data": data}]
 
 
 def parting(desk: Desk, run_id: str, worker_id: str, fence: int) -> list[Instruction]:

@@ -106,13 +106,18 @@ def give_back(desk: Desk, leader: LeaderKey, link: Link) -> None:
 
 
 async def _record_drop(desk: Desk, leader: LeaderKey, link: Link, at: datetime) -> None:
+    """Record the drop, however often it takes; a session that is heard again meanwhile was not dropped after all."""
     caller, marks, failing = system_caller(leader[0]), desk.evidence.presence, 0
+
+    def decide(presence: Presence, _: Moment) -> list[PresenceFact]:
+        if marks.session(leader, link.connection_id) is not None:
+            return []
+        return disconnect(presence, leader[1], link.connection_id, link.cause, at)
+
     try:
         while True:
             try:
-                done = await _on_presence(
-                    desk, caller, leader[1], lambda p, _: disconnect(p, leader[1], link.connection_id, link.cause, at)
-                )
+                done = await _on_presence(desk, caller, leader[1], decide)
                 if not done.answer:
                     desk.live.leaders.was_there(leader)
                 return
@@ -212,7 +217,14 @@ async def _reseed_some(desk: Desk, leaders: list[LeaderKey]) -> None:
 def absent_for(desk: Desk, leader: LeaderKey, run_id: str, now: Moment) -> float | None:
     """How long the leader has been absent for this run, in seconds; None when it is, or may be, there."""
     card, since = desk.live.leaders.get(leader), _absent_from(desk, leader)
-    return None if card is None or since is None else now.mono - max(since, card.runs.get(run_id, now.mono))
+    if card is None or since is None:
+        return None
+    return _lasted(max(since, card.runs.get(run_id, now.mono)), now, desk.timers.leader_grace_s)
+
+
+def _lasted(since: float, now: Moment, grace_s: float) -> float:
+    """Seconds since then; at the instant that a reminder of its end is for, the whole grace, whatever a float says."""
+    return max(now.mono - since, grace_s) if now.mono >= since + grace_s else now.mono - since
 
 
 def _absent_from(desk: Desk, leader: LeaderKey) -> float | None:
@@ -234,6 +246,7 @@ async def settle_absent(desk: Desk, tenant: str, leader_id: str) -> int:
     card = desk.live.leaders.get(leader)
     due = [] if card is None else [run_id for run_id in card.runs if outlasted(desk, leader, run_id, now)]
     if not due:
+        desk.live.leaders.look_again(leader, now.mono)
         return 0
     await _declare(desk, leader)
     gate = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -257,6 +270,19 @@ async def settle_first(desk: Desk, leader: LeaderKey | None, run_id: str) -> Non
         await settle_one(desk, leader, run_id)
 
 
+async def settle_wanted(desk: Desk, run_id: str) -> None:
+    """The same for whatever would give this run to somebody, or put down an expiry of it on the way."""
+    card = desk.live.cards.get(run_id)
+    if card is not None:
+        await settle_first(desk, card.leader, run_id)
+
+
+async def settle_overdue(desk: Desk) -> None:
+    """Leader gone comes before take-over by queue, too: settle whom the loop has not come to yet, if it is late."""
+    for tenant, leader_id in desk.live.deadlines.due_of("leader", desk.clock().mono):
+        await settle_absent(desk, tenant, leader_id)
+
+
 def outlasted(desk: Desk, leader: LeaderKey, run_id: str, now: Moment) -> bool:
     """Whether the leader's absence has outlasted the grace of this run."""
     absent_s = absent_for(desk, leader, run_id, now)
@@ -269,7 +295,7 @@ async def _declare(desk: Desk, leader: LeaderKey) -> None:
 
     def decide(presence: Presence, now: Moment) -> list[PresenceFact]:
         since = _absent_from(desk, leader)
-        return [] if since is None else declare_gone(presence, leader[1], now.mono - since, grace_s)
+        return [] if since is None else declare_gone(presence, leader[1], _lasted(since, now, grace_s), grace_s)
 
     await _on_presence(desk, system_caller(leader[0]), leader[1], decide)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from commands.desk import Caller, Desk, entries_of, merged
+from commands.presence import settle_wanted
 from commands.showing import show
 from domain import steering
 from domain.presence import Presence, presence_stream, reseed
@@ -39,6 +40,7 @@ async def answer(desk: Desk, caller: Caller, run_id: str, given: Json) -> Done[d
     def decide(standing: Standing, now: Moment) -> RunDraft:
         return steering.answer(standing, given, caller.principal, desk.remains(standing), now)
 
+    await settle_wanted(desk, run_id)
     return await _steer(desk, caller, run_id, "answer this run", decide)
 
 
@@ -48,6 +50,7 @@ async def resume(desk: Desk, caller: Caller, run_id: str) -> Done[dict[str, Any]
     def decide(standing: Standing, now: Moment) -> RunDraft:
         return steering.resume(standing, caller.principal, desk.remains(standing), now)
 
+    await settle_wanted(desk, run_id)
     return await _steer(desk, caller, run_id, "resume this run", decide)
 
 

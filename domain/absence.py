@@ -3,7 +3,8 @@
 Evidence first: the run is told (``WorkerTimeout`` of kind ``leader_gone``, citing the presence facts), then its own
 policy decides. *cancel* settles it: nobody rendered a verdict, so it is ``cancelled``, never ``succeeded`` and never
 ``lost``. *park* pauses it, with its lease revoked; only a resume brings it back (a cancel that was asked for before
-settles it instead). *keep* tells and does nothing else.
+settles it instead). *keep* tells and does nothing else. A loss that its holder was still asked about loses its holder
+with a park: where the run is ``lost`` with its ground, it is so now, since there is nothing to come back to.
 Each run is told once for one absence. A run that has ended meanwhile is skipped: terminal wins.
 
 Settling and the fence come in one append; the worker is told after it. Who is asked here is nobody: unlike a cancel,
@@ -12,6 +13,9 @@ an absence has no principal. Both share ``settling.end_into``.
 
 from datetime import datetime
 
+import msgspec
+
+from domain.grounds import judge, pending_loss
 from domain.lease import LeaseRevoked, Vacant, holder_of
 from domain.run import Parked, Run, Settled, WaitingVerdict
 from domain.run_facts import RunParked, WorkerTimeout
@@ -63,8 +67,12 @@ def _park(draft: RunDraft, run: Run, told: str, remains: Remains, now: Moment) -
     paused = isinstance(run.phase, Parked) and run.phase.kind == "paused"
     if isinstance(run.phase, WaitingVerdict) or (paused and isinstance(lease, Vacant)):
         return
+    broken = pending_loss(draft.standing)
+    cites = (told,) if broken is None else (told, *broken.cites)
+    if broken is not None and run.policy.on_workspace_lost == "settle_lost":
+        return judge(draft, msgspec.structs.replace(broken, cites=cites), remains, now)
     if run.acting is not None:
-        end_attempt(draft, Ending(outcome="revoked", cites=(told,)), remains.work, now)
+        end_attempt(draft, Ending(outcome="revoked", cites=cites), remains.work, now)
     if not isinstance(lease, Vacant):
         draft.on_lease(LeaseRevoked(fence=lease.fence, worker=lease.worker, cause="leader_gone"))
     if not paused:

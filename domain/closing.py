@@ -65,6 +65,7 @@ def _repeats(standing: Standing, presented: Presented, command: Close) -> bool:
     if closed is None or presented.fence != closed.fence or isinstance(lease, Held | Reserved):
         return False
     same = (closed.outcome, closed.result, closed.error) == (command.outcome, command.result, command.error)
+    same = same and (command.retryable or not closed.retried)
     last = lease.last
     return same and last is not None and last.fence == closed.fence and presented.may_be(last.worker)
 

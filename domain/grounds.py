@@ -214,8 +214,10 @@ def fault_into(draft: RunDraft, workspace: Workspace, fault: Fault, remains: Rem
     placed_by_this = isinstance(standing.lease, Held) and standing.lease.fence == workspace.placed.fence
     if isinstance(run.phase, Running) and placed_by_this:
         due_at = now.wall + timedelta(seconds=run.policy.backoff_s(run.failed_attempts + 1))
-        failed = Failed(outcome="provision_failed", cites=(*fault.cites, faulted), due_at=due_at)
-        fail_attempt(draft, failed, remains, now)
+        ending = judge_pending(draft, Ending(outcome="provision_failed", cites=(*fault.cites, faulted)), remains, now)
+        if ending is not None:
+            failed = Failed(outcome="provision_failed", cites=ending.cites, due_at=due_at)
+            fail_attempt(draft, failed, remains, now)
 
 
 def fault(standing: Standing, workspace_id: str, why: Fault, remains: Remains, now: Moment) -> RunDraft:

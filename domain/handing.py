@@ -23,7 +23,6 @@ from domain.run import Parked, Running, WrongState
 from domain.run_facts import ParkKind, RunParked, WorkerTimeout
 from domain.settling import Settlement, cancelled_by, settle_into
 from domain.standing import (
-    CONTINUATION_S,
     Ending,
     Presented,
     Remains,
@@ -84,13 +83,11 @@ def _give_up(draft: RunDraft, parked: RunParked, released: LeaseReleased, remain
         draft.on_run(parked_on(run, parked))
 
 
-def hand_back(
-    standing: Standing, presented: Presented, remains: Remains, now: Moment, continuation_s: float = CONTINUATION_S
-) -> RunDraft:
+def hand_back(standing: Standing, presented: Presented, remains: Remains, now: Moment) -> RunDraft:
     """Facts that follow when the holder gives the run back unfinished; nothing is counted."""
     lease = holder(standing, presented)
     draft = standing.draft()
-    ending = Ending(outcome="handed_back", due_at=now.wall + timedelta(seconds=continuation_s))
+    ending = Ending(outcome="handed_back", due_at=now.wall + timedelta(seconds=standing.continuation_s))
     draft.on_lease(LeaseReleased(fence=lease.fence, worker=lease.worker, cause="handed_back"))
     _hand_on(draft, ending, remains, now)
     return draft
@@ -129,7 +126,7 @@ def expire_into(draft: RunDraft, remains: Remains, now: Moment) -> None:
     if isinstance(run.phase, Parked):
         _hand_on(draft, Ending(outcome="expired", cites=(expired,)), remains, now)
     elif lease.sliced:
-        due_at = now.wall + timedelta(seconds=CONTINUATION_S)
+        due_at = now.wall + timedelta(seconds=standing.continuation_s)
         _hand_on(draft, Ending(outcome="slice_ended", cites=(expired,), due_at=due_at), remains, now)
     else:
         timeout = draft.on_run(_timeout(lease, mark, detached=detached, cited=expired))

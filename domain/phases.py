@@ -65,6 +65,8 @@ class ClosedBy(Value, frozen=True, kw_only=True):
     outcome: Literal["succeeded", "failed"]
     result: Json
     error: Json
+    retried: bool = False
+    """Whether the run was queued again by it."""
 
 
 class Asked(Value, frozen=True, kw_only=True):

@@ -161,15 +161,15 @@ def evolve(presence: Presence, fact: PresenceFact) -> Presence:
 
 
 def connect(presence: Presence, command: Connect, now: datetime) -> list[PresenceFact]:
-    """Facts that follow when a link is there; none when it is counted already."""
+    """Facts that follow when a link is there; none when it is counted already, as a session with this very ttl."""
     check_id("leader_id", command.leader_id)
     check_id("connection_id", command.connection_id)
     counted = presence.connections.get(command.connection_id)
     if counted is not None and counted.kind != command.kind:
         raise InvalidCommand(field="connection_id", value=command.connection_id, limit=f"that of no {counted.kind}")
-    if counted is not None:
+    if counted is not None and (command.kind != "session" or counted.ttl_s == command.ttl_s):
         return []
-    if len(presence.connections) >= CONNECTIONS_MAX:
+    if counted is None and len(presence.connections) >= CONNECTIONS_MAX:
         limit = f"at most {CONNECTIONS_MAX} of one leader"
         raise InvalidCommand(field="connections", value=len(presence.connections) + 1, limit=limit)
     facts: list[PresenceFact] = []

@@ -108,17 +108,19 @@ def _stall(draft: RunDraft, told: str, remains: Remains, now: Moment) -> None:
 def acknowledge(
     standing: Standing, timeout: str, answer: Literal["extend", "abort"], by: str, rest: tuple[Remains, Moment]
 ) -> RunDraft:
-    """Facts that follow when the leader answers a timeout, once.
+    """Facts that follow when the leader answers a timeout, once; none when it was answered like that before.
 
     Raises:
         TimeoutUnknown: no such timeout was told to this run.
-        TimeoutAnswered: it was answered before.
+        TimeoutAnswered: it was answered otherwise before.
         SettledOtherwise: the run has ended.
     """
     draft, run, (remains, now) = standing.draft(), standing.known, rest
     told = run.timeouts.get(timeout)
     if told is None:
         raise TimeoutUnknown(timeout)
+    if told.answer == answer:
+        return draft
     if told.answer is not None:
         raise TimeoutAnswered(timeout=timeout, answer=told.answer)
     refuse_settled(standing)

@@ -245,7 +245,8 @@ def _ended(run: Run, fact: AttemptEnded) -> dict[str, object]:
 
 
 def _closed(run: Run, fact: RunClosed) -> dict[str, object]:
-    closed = ClosedBy(fence=fact.fence, outcome=fact.outcome, result=fact.result, error=fact.error)
+    retried = fact.state == "queued"
+    closed = ClosedBy(fence=fact.fence, outcome=fact.outcome, result=fact.result, error=fact.error, retried=retried)
     changes: dict[str, object] = {
         "acting": None, "closed": closed, "failed_attempts": fact.failed_attempts, "error": fact.error,
         "result": run.result if fact.result == NULL or fact.state == "queued" else fact.result,

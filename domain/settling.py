@@ -94,15 +94,22 @@ def cancelled_by(run: Run, *cites: str) -> Settlement:
 
 
 def cancel(standing: Standing, command: Cancel, remains: Remains, now: Moment) -> RunDraft:
-    """Facts that follow when a principal wants the run cancelled: the wish, and its settlement when nobody holds it."""
+    """Facts that follow when a principal wants the run cancelled: the wish, and its settlement when nobody holds it.
+
+    A repeat yields none. One that wants the workspaces kept after all is another wish while the grace lasts, which
+    goes on; once the run is cancelled it comes too late.
+
+    Raises:
+        SettledOtherwise: the run has ended, or was cancelled without keeping what is to be kept.
+    """
     draft, run = standing.draft(), standing.known
-    if run.cancel is not None and not isinstance(run.phase, Settled):
-        return draft
-    if isinstance(run.phase, Settled) and run.phase.state == "cancelled":
+    asks_more = command.keep_workspaces and not (run.cancel is not None and run.cancel.keep_workspaces)
+    cancelled = isinstance(run.phase, Settled) and run.phase.state == "cancelled"
+    if (cancelled or (run.cancel is not None and not isinstance(run.phase, Settled))) and not asks_more:
         return draft
     refuse_settled(standing)
     held = standing.live(now)
-    settles_at = later(now.wall, command.grace_s if held else 0.0)
+    settles_at = later(now.wall, command.grace_s if held else 0.0) if run.cancel is None else run.cancel.settles_at
     asked = draft.on_run(
         CancelRequested(
             by=command.by, keep_workspaces=command.keep_workspaces, requested_at=now.wall, settles_at=settles_at

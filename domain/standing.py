@@ -34,6 +34,8 @@ class Standing(Value, frozen=True, kw_only=True):
     workspaces: tuple[Workspace, ...] = ()
     """What it stands on: all that are not over, all whose loss is pending or whose body is still to be destroyed, and
     the one that a command names."""
+    continuation_s: float = CONTINUATION_S
+    """Seconds after which a run that was handed on without a failure is due again."""
 
     @property
     def versions(self) -> dict[str, int]:

@@ -44,14 +44,14 @@ def submit(run_id: str, tenant: str, command: Submit, now: Moment) -> RunSubmitt
 
 
 def again(run: Run) -> Submit:
-    """The submission of a new run like this one, linked to it and due at once."""
+    """The submission of a new run like this one, linked to it and due at once, for the leader it has now."""
     old = run.submission
     return Submit(
         queue=old.queue,
         name=old.name,
         tags=old.tags,
         payload=old.payload,
-        leader_id=old.leader_id,
+        leader_id=run.leader_id,
         labels=old.labels,
         priority=old.priority,
         concurrency_key=old.concurrency_key,

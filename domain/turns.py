@@ -123,8 +123,8 @@ def move(standing: Standing, presented: Presented, number: int, command: Move, n
     """
     _ = holder(standing, presented)
     draft, turn = standing.draft(), _open(standing.known.turns, number)
-    if turn.state == command.state:
-        return draft
+    if turn.state == command.state or (turn.delivered and command.state == "waiting"):
+        return draft  # a delivery is said once: a repeat must not take back what came of it
     mark = turn.mark
     if not turn.delivered and mark is not None and command.incarnation is not None:
         mark = command.incarnation

@@ -161,18 +161,22 @@ class Manager:
             self._failed(do.name, error)
             self._remind(reminder, self.desk.clock().mono + RETRY_S)
             return
-        if done is False:
+        if done is not None and not done:
             self._look_again(reminder)
             return
         self.counts[do.name] += 1
         self._cleared(do.name)
 
     def _look_again(self, reminder: Due) -> None:
-        """The command found nothing to do, because something had changed meanwhile: there may be a later occasion."""
+        """The command found nothing to do, because something had changed meanwhile: there may be a later occasion.
+
+        Where the policy would do the same again at once, somebody else is at it: it is looked at a little later, since
+        a promise is never forgotten while its policy has something to do.
+        """
         now = self.desk.clock()
         reaction = self._policies[reminder.kind](reminder, Scene(self.desk.live, self.desk.evidence, now))
-        if isinstance(reaction, Again):
-            self._remind(reminder, reaction.mono)
+        if reaction is not None:
+            self._remind(reminder, reaction.mono if isinstance(reaction, Again) else now.mono + RETRY_S)
 
     def _remind(self, reminder: Due, mono: float) -> None:
         self.desk.live.deadlines.add_again(reminder._replace(mono=mono))

@@ -114,6 +114,17 @@ class Deadlines:
             heappop(heap)
         return heap[0].mono if heap else None
 
+    def due_of(self, kind: Kind, mono: float) -> list[tuple[str, ...]]:
+        """Subjects of the reminders of one kind that are due and that nobody has looked at yet, in no order."""
+        found, looking = dict[tuple[str, ...], None](), [0]
+        while looking:
+            at = looking.pop()
+            if at < len(self._heap) and self._heap[at].mono <= mono:  # what lies below it in the heap may be due, too
+                looking += (2 * at + 1, 2 * at + 2)
+                if self._heap[at].kind == kind and self._is_current(self._heap[at]):
+                    found[self._heap[at].subject] = None
+        return list(found)
+
     def pop_due(self, mono: float, limit: int) -> list[Due]:
         """At most ``limit`` reminders that are due, earliest first; they are forgotten here."""
         popped: list[Due] = []

@@ -114,6 +114,8 @@ class Live:
             self.grounds.fold(name, fact, recorded.position, at)  # type: ignore[arg-type]
             if isinstance(fact, WorkspaceLost) and fact.pending:  # its holder is asked, and has its whole time
                 self._evidence.leases.lengthen(recorded.meta.correlation_id or "")
+        elif kind == "effects":
+            self.clocks.fold_effect(name, fact, at)  # type: ignore[arg-type]
         elif kind in ("worker", "presence"):
             tenant, _, its_id = name.partition(":")
             fold = self._worker if kind == "worker" else self.leaders.fold

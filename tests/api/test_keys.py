@@ -13,6 +13,7 @@ from api.keys import KEYS_MAX, KeyRing, Wanted, check_of, first_admin_key
 from api.problems import KeyUnknown, LastAdminKey
 from domain.refusal import InvalidCommand
 from domain.values import Moment
+from tests.api.service import Service
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WORKER = Wanted(name="crane", role="worker", worker_ids=("w1", "w2"))
@@ -138,6 +139,36 @@ def test_two_keys_of_one_principal_may_live_at_once_so_that_they_can_be_changed(
 
     assert ring.find(old, NOON) is not None
     assert ring.find(new, NOON) is None
+
+
+def test_commands_are_remembered_for_a_name_and_its_rights_whatever_a_clock_says(data_dir: Path) -> None:
+    ring = KeyRing(data_dir)
+    made = [
+        ring.make(Wanted(name="ci", role="leader", leader_ids=("ada",)), "admin", NOON),
+        ring.make(Wanted(name="ci", role="leader", leader_ids=("bob",)), "admin", NOON - timedelta(days=1)),
+        ring.make(Wanted(name="ci", role="leader", leader_ids=("ada",)), "admin", NOON + timedelta(days=1)),
+        ring.make(Wanted(name="ci", role="worker", worker_ids=("ada",)), "admin", NOON),
+    ]
+    ring.revoke(made[1][0].key_id, NOON)
+    ring.close()
+    again = KeyRing(data_dir)
+    found = [again._entries[key.key_id].identity for key, _ in made]
+    again.close()
+
+    assert ("ci", "ci") == (found[0], found[2])
+    assert 3 == len({*found})
+
+
+async def test_two_keys_of_one_name_for_two_leaders_share_no_idempotency_key(service: Service) -> None:
+    ada = service.made_key("leader", "ci", leader_ids=["ada"])
+    bob = service.made_key("leader", "ci", leader_ids=["bob"])
+    changed = service.made_key("leader", "ci", leader_ids=["ada"])
+    once = {"Idempotency-Key": "nightly"}
+    hers = await service.ok("POST", "/v1/runs", {"name": "x"}, key=ada, headers=once)
+    his = await service.ok("POST", "/v1/runs", {"name": "x"}, key=bob, headers=once)
+    hers_again = await service.ok("POST", "/v1/runs", {"name": "x"}, key=changed, headers=once)
+
+    assert hers["run_id"] == hers_again["run_id"] != his["run_id"]
 
 
 def test_the_first_start_makes_an_admin_key_that_only_its_owner_can_read(ring: KeyRing, data_dir: Path) -> None:

@@ -9,6 +9,7 @@ from domain.lease import FenceLost
 from domain.run import SettledOtherwise, WrongState
 from domain.run_facts import RunSettled
 from tests.commands.books import leftovers
+from tests.commands.ground import ground, standing
 from tests.commands.test_claiming_by_id import park
 from tests.commands.world import ADMIN, World, leader, plain, text, worker_key
 
@@ -219,3 +220,28 @@ async def test_a_verdict_is_for_a_run_whose_worker_has_closed(world: World) -> N
     shown = plain((await steering.verdict(world.desk, leader("ada"), run_id, "failed", text(None))).answer)
 
     assert ("failed", "half", "verdict") == (shown["state"], shown["result"], shown["reason"])
+
+
+async def test_a_second_cancel_that_keeps_the_workspaces_keeps_them_while_the_grace_lasts(each_world: World) -> None:
+    world = each_world
+    run_id, _, workspace_id = await standing(world, ttl=3600)
+    await cancel(world, run_id)
+    world.go(1)
+    await cancel(world, run_id, keep=True)
+    await cancel(world, run_id, keep=True)
+    await cancel(world, run_id)
+    await world.later(world.desk.timers.cancel_grace_s - 1.001)
+    assert ("running", 2) == (world.state(run_id), world.names(run_id).count("CancelRequested"))
+    await world.later(0.001)
+
+    assert "cancelled" == world.state(run_id)
+    assert not ground(world, workspace_id).awaits_teardown
+
+
+async def test_a_cancel_that_keeps_the_workspaces_comes_too_late_once_they_are_let_go(world: World) -> None:
+    run_id = await world.submit()
+    await cancel(world, run_id)
+    asked = steering.cancel(world.desk, ADMIN, run_id, keep_workspaces=True)
+
+    assert isinstance(await world.refused_or(asked), SettledOtherwise)
+    assert "cancelled" == (await cancel(world, run_id))["state"]

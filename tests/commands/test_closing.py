@@ -273,3 +273,13 @@ async def test_a_result_of_a_success_is_not_replaced_by_the_partial(world: World
 
     assert "whole" == shown["result"]
     assert [] == [fact for fact in world.facts(run_id) if isinstance(fact, PartialSalvaged)]
+
+
+async def test_a_close_that_now_forbids_the_retry_is_no_repeat_of_one_that_was_retried(world: World) -> None:
+    run_id, fence = await world.held("w1")
+    await world.close(run_id, fence, "failed", error="x")
+    await world.close(run_id, fence, "failed", error="x")
+    otherwise = world.close(run_id, fence, "failed", error="x", retryable=False)
+
+    assert isinstance(await world.refused_or(otherwise), FenceLost)
+    assert "queued" == world.state(run_id)

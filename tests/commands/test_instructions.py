@@ -52,6 +52,16 @@ async def test_an_answer_is_told_to_the_holder_that_kept_its_lease(world: World)
     ] == (await world.beats("w1", run_id, fence))["instructions"]
 
 
+async def test_of_many_answers_the_last_is_told_since_asking_anew_shows_that_the_others_came(world: World) -> None:
+    run_id, fence = await world.held("w1")
+    for number in range(3):
+        await park(world, run_id, fence, keep=True)
+        await steering.answer(world.desk, ADMIN, run_id, text(number))
+    told = (await world.beats("w1", run_id, fence))["instructions"]
+
+    assert [(3, 2)] == [(each["data"]["number"], each["data"]["answer"]) for each in told]
+
+
 async def test_an_answer_to_an_earlier_holder_is_not_told_again(world: World) -> None:
     run_id, fence = await world.held("w1", ttl=10)
     await park(world, run_id, fence, keep=True)

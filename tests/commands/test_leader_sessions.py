@@ -1,12 +1,17 @@
 """Heartbeat sessions: a leader that cannot stream is present for as long as it is heard."""
 
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from commands import presence
 from domain.presence import LeaderDisconnected
 from domain.refusal import InvalidCommand
-from tests.commands.absent import GRACE_S, connected, dropped, key, known, session, story
-from tests.commands.world import ADMIN, World
+from tests.commands.absent import GRACE_S, connected, dropped, key, known, recorded, session, story
+from tests.commands.world import ADMIN, World, opened
 
 
 async def test_a_session_is_present_until_its_ttl_has_run_out_unheard(world: World) -> None:
@@ -49,6 +54,39 @@ async def test_an_absence_begins_at_the_last_drop_though_the_end_of_a_session_is
     assert "queued" == world.state(run_id)
     await world.later(0.5)
     assert "cancelled" == world.state(run_id)
+
+
+@pytest.mark.parametrize("cause", ["expired", "left"])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_an_end_of_a_session_that_is_recorded_late_does_not_end_the_session_that_is_heard_again(
+    tmp_path: Path, cause: str, restarted: bool
+) -> None:
+    ids = itertools.count(1)
+    async with opened(tmp_path, ids) as world:
+        run_id = await world.submit(leader_id="ada")
+        await session(world, ttl_s=5)
+        world.go(5 if cause == "expired" else 1)
+        world.gate.fails()
+        if cause == "expired":
+            ending: asyncio.Future[Any] = world.start(world.manager.step())
+        else:
+            ending = world.start(presence.leave_session(world.desk, ADMIN, "ada", "s1"))
+        while not world.desk.evidence.presence.unrecorded_drops:
+            await asyncio.sleep(0)
+        await session(world, ttl_s=600)
+        await ending
+        await recorded(world)
+        assert ["s1"] == [*known(world).connections]
+        assert [] == [fact for fact in world.facts() if isinstance(fact, LeaderDisconnected)]
+        if not restarted:
+            await world.later(599)
+            assert "queued" == world.state(run_id)
+    if restarted:
+        async with opened(tmp_path, ids) as world:
+            await presence.reseed_leaders(world.desk)
+            await world.later(599)
+
+            assert "queued" == world.state(run_id)
 
 
 async def test_a_session_that_is_heard_after_its_end_is_a_return(world: World) -> None:

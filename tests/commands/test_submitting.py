@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from commands import submitting
+from commands import steering, submitting
 from domain.refusal import InvalidCommand
 from domain.run_facts import RunSubmitted
 from domain.submission import SubmissionMismatch
 from journal.errors import OutcomeUnknown
-from tests.commands.world import ADMIN, World, wished
+from tests.commands.absent import GRACE_S, connected
+from tests.commands.world import ADMIN, World, leader, wished
 
 
 def keyed(key: str = "k", body: str = "body", **wish: Any) -> submitting.Wish:
@@ -158,6 +159,17 @@ async def test_a_retry_is_a_new_run_linked_to_the_old_one_which_stays_as_it_is(e
     assert {name: before[name] for name in ("payload", "labels", "priority", "concurrency_key", "policy")} == {
         name: document[name] for name in ("payload", "labels", "priority", "concurrency_key", "policy")
     }
+
+
+async def test_a_retry_of_a_reassigned_run_is_for_the_leader_it_has_now(world: World) -> None:
+    run_id, fence = await world.held("w1", leader_id="ada")
+    await steering.reassign_run(world.desk, ADMIN, run_id, "bob", 1)
+    await world.close(run_id, fence, "failed", error="x", retryable=False)
+    async with connected(world, "bob"):
+        new = (await submitting.retry(world.desk, leader("bob"), run_id)).answer["run_id"]
+        await world.later(GRACE_S)
+
+        assert ("queued", "bob") == (world.state(new), (await world.show(new))["leader_id"])
 
 
 async def test_a_retry_does_not_inherit_the_key_of_the_old_run(world: World) -> None:

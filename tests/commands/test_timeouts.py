@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from commands import ending, holding, steering
+from commands import effects, ending, holding, steering, turns
 from commands.holding import Progress, Tool
 from domain.handing import Park
 from domain.lease import FenceLost
-from domain.quiet import TimeoutAnswered, TimeoutUnknown
+from domain.quiet import TOOL_CEILING_S, TimeoutAnswered, TimeoutUnknown
 from domain.run_facts import WorkerTimeout
 from tests.commands.absent import GRACE_S, connected
-from tests.commands.world import ADMIN, World, opened
+from tests.commands.world import ADMIN, World, opened, text
 
 LONG: dict[str, Any] = {"ttl": 3600}
 
@@ -29,8 +29,8 @@ def timeout_id(world: World, run_id: str) -> str:
     return [recorded.meta.fact_id for recorded in facts if isinstance(recorded.fact, WorkerTimeout)][-1]
 
 
-async def park(world: World, run_id: str, fence: int, *, keep: bool = False) -> None:
-    await ending.park(world.desk, ADMIN, run_id, fence, Park(kind="waiting_input", keep_lease=keep))
+async def park(world: World, run_id: str, fence: int, *, keep: bool = False, kind: Any = "waiting_input") -> None:
+    await ending.park(world.desk, ADMIN, run_id, fence, Park(kind=kind, keep_lease=keep))
 
 
 async def tool(world: World, run_id: str, fence: int, state: Any, tool_id: str = "t1") -> None:
@@ -153,6 +153,84 @@ async def test_a_quiet_stretch_starts_at_the_restart_when_it_had_not_been_told(t
         assert ["inactivity"] == told(world, run_id)
 
 
+@pytest.mark.origin("R23", "D28")
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_restart_charges_no_attempt_for_a_tool_call_that_it_forgot(tmp_path: Path, hangs: bool) -> None:
+    ids = itertools.count(1)
+    async with opened(tmp_path, ids) as world:
+        run_id, fence = await world.held(on_quiet="fail_attempt", total_after_s=0, **LONG)
+        await tool(world, run_id, fence, "started")
+        await world.later(60)
+    async with opened(tmp_path, ids) as world:
+        await world.later(300 if not hangs else TOOL_CEILING_S + 299)
+        assert ("running", []) == (world.state(run_id), told(world, run_id))
+        if not hangs:
+            await tool(world, run_id, fence, "ended")
+            await world.later(299)
+            assert "running" == world.state(run_id)
+        await world.later(1)
+
+        assert ("queued", "stalled") == (world.state(run_id), (await world.show(run_id))["reason"])
+
+
+@pytest.mark.origin("A41", "A42")
+@pytest.mark.parametrize("given", ["answer", "resume"])
+async def test_what_the_holder_waited_for_is_not_its_silence(each_world: World, given: str) -> None:
+    world = each_world
+    run_id, fence = await world.held(on_quiet="fail_attempt", **LONG)
+    if given == "resume":
+        await steering.pause(world.desk, ADMIN, run_id)
+    await park(world, run_id, fence, keep=True, kind="waiting_input" if given == "answer" else "paused")
+    await world.later(299)
+    if given == "answer":
+        await steering.answer(world.desk, ADMIN, run_id, text("yes"))
+    else:
+        await steering.resume(world.desk, ADMIN, run_id)
+    await world.later(299)
+    assert ("running", []) == (world.state(run_id), told(world, run_id))
+    await world.later(1)
+
+    assert ("queued", ["inactivity"]) == (world.state(run_id), told(world, run_id))
+
+
+@pytest.mark.origin("A42", "R23")
+@pytest.mark.parametrize("activity", ["answer", "effect", "turn"])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_work_that_the_journal_shows_begins_a_stretch_before_and_after_a_restart(
+    tmp_path: Path, activity: str, restarted: bool
+) -> None:
+    ids = itertools.count(1)
+    async with opened(tmp_path, ids) as world:
+        run_id, fence = await world.held(on_quiet="report", **LONG)
+        if activity == "answer":
+            await park(world, run_id, fence, keep=True)
+        await world.later(300)
+        if activity == "answer":
+            await steering.answer(world.desk, ADMIN, run_id, text("yes"))
+        elif activity == "effect":
+            await effects.claim_effect(world.desk, ADMIN, run_id, fence, ("mail", text("1")))
+        else:
+            await turns.admit(world.desk, ADMIN, run_id, fence, None)
+        if not restarted:
+            await world.later(300)
+            assert ["inactivity", "inactivity"] == told(world, run_id)
+    if restarted:
+        async with opened(tmp_path, ids) as world:
+            await world.later(300)
+
+            assert ["inactivity", "inactivity"] == told(world, run_id)
+
+
+async def test_a_tool_call_of_a_closed_attempt_holds_no_clock_while_the_verdict_is_awaited(world: World) -> None:
+    run_id, fence = await world.held(leader_id="ada", verdict_by="leader", **LONG)
+    async with connected(world):
+        await tool(world, run_id, fence, "started")
+        await world.close(run_id, fence)
+        await world.later(300)
+
+        assert ("waiting_verdict", ["inactivity"]) == (world.state(run_id), told(world, run_id))
+
+
 @pytest.mark.origin("A41", "A42")
 async def test_the_total_is_told_once_without_the_time_that_the_run_was_parked(world: World) -> None:
     run_id, fence = await world.held(quiet_after_s=80_000, ttl=3600)
@@ -202,10 +280,11 @@ async def test_a_timeout_is_answered_once_and_an_unknown_one_not_at_all(world: W
     known = timeout_id(world, run_id)
     await steering.acknowledge_timeout(world.desk, ADMIN, run_id, known, "extend")
     facts = world.names()
-    again = await world.refused_or(steering.acknowledge_timeout(world.desk, ADMIN, run_id, known, "extend"))
+    await steering.acknowledge_timeout(world.desk, ADMIN, run_id, known, "extend")
+    otherwise = await world.refused_or(steering.acknowledge_timeout(world.desk, ADMIN, run_id, known, "abort"))
     unknown = await world.refused_or(steering.acknowledge_timeout(world.desk, ADMIN, run_id, "none", "abort"))
 
-    assert isinstance(again, TimeoutAnswered)
+    assert isinstance(otherwise, TimeoutAnswered)
     assert isinstance(unknown, TimeoutUnknown)
     assert facts == world.names()
 

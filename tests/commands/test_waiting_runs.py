@@ -285,6 +285,15 @@ async def test_the_wait_of_a_continuation_is_the_services_setting(world: World) 
     assert "2026-01-01T12:00:07Z" == (await hand_back(world, run_id, fence))["due_at"]
 
 
+async def test_the_wait_after_a_slice_is_the_same_setting(world: World) -> None:
+    world.desk.timers = msgspec.structs.replace(world.desk.timers, retry_continuation_s=7.0)
+    run_id, _ = await world.held("w1", ttl=10, hold=10)
+    await world.later(10)
+    await world.later(10)
+
+    assert ("queued", "2026-01-01T12:00:27Z") == (world.state(run_id), (await world.show(run_id))["due_at"])
+
+
 async def test_what_was_handed_back_is_not_handed_back_again(world: World) -> None:
     run_id, fence = await world.held("w1")
     await hand_back(world, run_id, fence)

@@ -57,6 +57,17 @@ def test_a_connection_is_counted_and_given_back_once() -> None:
     assert [] == disconnect(drop(one, at=1), "ada", "c1", "closed", noon(2))
 
 
+def test_a_session_that_asks_for_another_ttl_is_recorded_with_it_and_still_counted_once() -> None:
+    one = link(NEVER_SEEN, session=True)
+    longer = Connect(leader_id="ada", connection_id="c1", kind="session", boot_id=None, ttl_s=600)
+    facts = connect(one, longer, noon(1))
+
+    assert [LeaderConnected] == [type(fact) for fact in facts]
+    after = fold(evolve, one, facts)
+    assert {"c1": 600} == {key: counted.ttl_s for key, counted in after.connections.items()}
+    assert [] == connect(after, longer, noon(2))
+
+
 def test_a_return_ends_the_absence_and_says_since_when_it_lasted() -> None:
     away = drop(link(NEVER_SEEN), at=5)
     facts = connect(away, Connect(leader_id="ada", connection_id="c2", kind="stream", boot_id="b1"), noon(9))

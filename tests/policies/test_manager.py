@@ -299,3 +299,30 @@ async def test_a_manager_of_its_own_keeps_the_promises_of_its_desk(world: World)
     await other.step()
 
     assert "queued" == world.state(run_id)
+
+
+async def test_a_promise_whose_command_found_nothing_is_kept_while_there_is_something_to_do(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, _ = await world.held("w1", ttl=10)
+    asked: list[bool] = []
+    expire = expire_leases.react
+
+    def busy_at_first(due: Any, scene: Any) -> Any:
+        do = expire(due, scene)
+        if not isinstance(do, Do) or asked:
+            return do
+
+        async def nothing(_: Desk) -> int:
+            asked.append(True)
+            return 0
+
+        return Do(do.name, nothing)
+
+    monkeypatch.setitem(world.manager._policies, "lease", busy_at_first)
+    world.go(10)
+    await world.manager.step()
+    assert ([True], "running") == (asked, world.state(run_id))
+    await world.later(RETRY_S)
+
+    assert "queued" == world.state(run_id)

@@ -135,3 +135,18 @@ def test_it_is_a_map_of_occasions_taken_in_order(acts: list[tuple[str, int, str,
             model = {run: known for run, known in model.items() if known[0] > mono}
         assert len(model) == len(deadlines)
         assert deadlines.next() == (min(model.values())[0] if model else None)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1.0, 2.0, 3.0]), st.sampled_from(["lease", "leader"]), st.text("abc", max_size=1))
+    )
+)
+def test_what_is_due_of_one_kind_is_found_wherever_it_lies(asked: list[tuple[float, Kind, str]]) -> None:
+    deadlines = Deadlines()
+    for mono, kind, name in asked:
+        deadlines.add(due(mono, kind, (name,), str(mono)))
+    expected = sorted(each.subject for each in deadlines.all() if each.kind == "leader" and each.mono <= 2)
+
+    assert expected == sorted(deadlines.due_of("leader", 2))
+    assert expected == sorted(each.subject for each in deadlines.pop_due(2, 1_000) if each.kind == "leader")
