@@ -17,7 +17,7 @@ from domain.run_facts import RunSettled
 from domain.standing import Remains, RunDraft
 from domain.turn_facts import TurnFailed
 from domain.values import Fact
-from domain.workspace_facts import WorkspaceAttached, WorkspaceLost
+from domain.workspace_facts import HarnessRestarted, WorkspaceAttached, WorkspaceLost
 from projections.live.grounds import Grounds
 from projections.live.kept import Kept
 from projections.stored.projection import Folding
@@ -151,5 +151,11 @@ def miss_whoever_came_later(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_another_body(patch: pytest.MonkeyPatch) -> None:
-    """A run may stand on another body than the one that was named before."""
-    patch.setattr("domain.placing.refuse_other", lambda workspace, identity: None)
+    """What starts anew inside of a body is taken for another body."""
+    right = domain.workspace._changes
+
+    def changed(workspace: Any, fact: Any) -> dict[str, object]:
+        changes = right(workspace, fact)
+        return changes | {"identity": f"{workspace.identity}'"} if isinstance(fact, HarnessRestarted) else changes
+
+    patch.setattr(domain.workspace, "_changes", changed)

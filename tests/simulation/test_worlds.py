@@ -75,6 +75,14 @@ def test_the_table_of_situations_has_a_line_for_each_that_was_never_reached_too(
     assert len(ALL) == len(lines)
 
 
+def test_the_document_counts_every_situation_and_none_is_left_out_in_it() -> None:
+    section = Path("docs/testing.md").read_text().partition("<!-- situations")[2].partition("<!-- end")[0]
+    counted = dict(line.strip().split("  ", 1)[::-1] for line in section.splitlines() if line.startswith("  "))
+
+    assert list(ALL) == list(counted)
+    assert "0" not in counted.values()
+
+
 def test_every_regression_says_what_it_found() -> None:
     assert all(each["found"] and each["seeds"] for each in REGRESSIONS)
 
