@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 READY = re.compile(r"jackline ready on http://127\.0\.0\.1:(\d+)")
-START_S = 60.0
+START_S = 180.0
 PAUSE_S = 0.01
 
 

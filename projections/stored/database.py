@@ -246,8 +246,7 @@ def track_beside(connection: sqlite3.Connection, projection: str, half: int, at:
 
 def untrack_beside(connection: sqlite3.Connection, projection: str) -> None:
     """Forget how far a rebuild has come."""
-    for suffix in _HALVES:
-        untrack(connection, projection + suffix)
+    connection.executemany("DELETE FROM tracking WHERE projection = ?", [(projection + suffix,) for suffix in _HALVES])
 
 
 def track(connection: sqlite3.Connection, projection: str, at: Tracked) -> None:
@@ -257,12 +256,7 @@ def track(connection: sqlite3.Connection, projection: str, at: Tracked) -> None:
 
 def advance(connection: sqlite3.Connection, projection: str, seen: Tracked, position: int) -> bool:
     """Move the position on, if everything is as it was ``seen``; False when somebody else changed it."""
-    moved = connection.execute(
-        "UPDATE tracking SET position = ? "
-        "WHERE projection = ? AND position = ? AND version = ? AND epoch = ? AND build = ?",
-        (position, projection, *seen),
-    )
-    return moved.rowcount == 1
+    return advance_all(connection, [(projection, seen)], position)
 
 
 def advance_all(connection: sqlite3.Connection, seen: Sequence[tuple[str, Tracked]], position: int) -> bool:
@@ -273,11 +267,6 @@ def advance_all(connection: sqlite3.Connection, seen: Sequence[tuple[str, Tracke
         (position, *itertools.chain.from_iterable((name, *at) for name, at in seen)),
     )
     return moved.rowcount == len(seen)
-
-
-def untrack(connection: sqlite3.Connection, projection: str) -> None:
-    """Forget how far a read model is folded."""
-    connection.execute("DELETE FROM tracking WHERE projection = ?", (projection,))
 
 
 def next_build(connection: sqlite3.Connection) -> int:

@@ -137,7 +137,9 @@ async def test_a_helper_that_is_killed_is_gone_on_from(tmp_path: Path, monkeypat
             raise KeyboardInterrupt
 
     await journal_of(tmp_path, 400)
-    monkeypatch.setattr(Helper, "wait", lambda self, upto, report: until(lambda: report(0, upto), what="an interrupt"))
+    monkeypatch.setattr(
+        Helper, "wait", lambda self, upto, report: until(lambda: report(0, upto), what="an interrupt", within_s=60)
+    )
     with always_helped(monkeypatch), pytest.raises(KeyboardInterrupt):
         rebuild(tmp_path, progress=interrupt)
     stopped = reached(tmp_path)
@@ -205,7 +207,7 @@ async def test_a_helper_ends_with_whoever_asked_and_nobody_else_rebuilds_before(
         asked.send_signal(signal.SIGKILL)
         asked.communicate()
 
-    until(partial(is_free, tmp_path / REBUILD_LOCK_NAME), what="the end of the helper")
+    until(partial(is_free, tmp_path / REBUILD_LOCK_NAME), what="the end of the helper", within_s=60)
     rebuild(tmp_path)
     assert {(True, None)} == {(one.ok, one.problem) for one in verify(tmp_path)}
 

@@ -252,7 +252,7 @@ async def test_a_follower_killed_at_any_point_leaves_rows_that_are_right_for_the
         data_dir.mkdir()
         follower = subprocess.Popen([sys.executable, "-c", FOLLOWER, str(data_dir)])
         try:
-            until(partial(reached, data_dir / FILE_NAME, reach), what="rows that follow")
+            until(partial(reached, data_dir / FILE_NAME, reach), what="rows that follow", within_s=60)
         finally:
             follower.send_signal(signal.SIGKILL)
             follower.wait()
@@ -272,7 +272,9 @@ async def test_a_rebuild_killed_at_any_point_leaves_a_model_that_the_service_goe
             for reach in (0, 1, 2, 3):
                 rebuilder = subprocess.Popen([sys.executable, "-c", REBUILDER, str(tmp_path)])
                 try:
-                    until(partial(begun, tmp_path / FILE_NAME, reach, rebuilder), what="a rebuild under way")
+                    until(
+                        partial(begun, tmp_path / FILE_NAME, reach, rebuilder), what="a rebuild under way", within_s=60
+                    )
                 finally:
                     rebuilder.kill()
                     rebuilder.wait()
