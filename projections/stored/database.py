@@ -195,6 +195,11 @@ class Database:
         reader: sqlite3.Connection | None = getattr(self._local, "reader", None)
         if reader is not None and found == self._local.identity:
             return reader
+        if reader is not None:
+            with contextlib.suppress(ValueError):
+                self._readers.remove(reader)
+            self._local.reader = None
+            reader.close()  # a file that was removed gives its space back once nobody has it open
         require_file(self.path)
         if found is None:
             raise ProjectionsUnusable(str(self.path), "it is not there")

@@ -1,7 +1,8 @@
 """Records a history of the real service for the tests that replay it: `python -m tests.projections.recording`.
 
 Leaders come, reassign and stay away past the grace; workers are granted, reserve, fall silent, are put aside and leave;
-runs succeed, fail, are retried, parked, answered, paused, cancelled and judged; effects end in every way. What was
+runs succeed, fail, are retried, parked, answered, paused, cancelled and judged; effects end in every way; bodies are
+seen, lost, out of sight, never made and let go, and turns in them are completed, cut and failed. What was
 recorded is kept with its hash chain in ``histories/``; making it anew is only for facts that are new.
 """
 
@@ -54,8 +55,42 @@ async def tell(service: Service) -> None:
     await _until(service, silent, "queued")
     await ok("POST", f"/v1/runs/{silent}/claim", {"worker_id": "w1"})
     await _until(service, silent, "queued", "aborted")
+    await _grounds(service)
     await ok("POST", "/v1/workers/w1/drain", {})
     await ok("DELETE", "/v1/workers/w2")
+
+
+async def _grounds(service: Service) -> None:
+    """Bodies that are seen, unseen, lost, never made and let go, and turns in them that end in every way."""
+    for fate in ("lost", "unseen", "let go", "never made"):
+        run_id = await service.held(queue="mail")
+        ground = (await service.ok("POST", "/v1/workspaces", {"run_id": run_id, "fence": 1}))["workspace_id"]
+        seen = f"/v1/workspaces/{ground}/observations"
+        if fate == "never made":
+            await service.ok("POST", seen, {"observations": [{"kind": "gone", "reason": "Evicted"}]})
+            continue
+        await service.ok("POST", seen, {"observations": [{"kind": "present", "identity": ground, "incarnation": 1}]})
+        await _turns(service, run_id, ground, seen)
+        await service.ok("POST", seen, {"observations": [{"kind": "watch_dropped"}]})
+        if fate == "lost":
+            await service.ok("POST", seen, {"observations": [{"kind": "gone", "reason": "Evicted"}]})
+        if fate == "let go":
+            await service.ok("POST", seen, {"observations": [{"kind": "synced"}, {"kind": "present"}]})
+            await service.ok("DELETE", f"/v1/workspaces/{ground}")
+            await service.ok("POST", f"/v1/runs/{run_id}/close", {"fence": 1, "outcome": "succeeded"})
+
+
+async def _turns(service: Service, run_id: str, ground: str, seen: str) -> None:
+    turns = f"/v1/runs/{run_id}/turns"
+    for _ in range(4):
+        await service.ok("POST", turns, {"fence": 1, "workspace_id": ground})
+    for turn in (1, 2, 3):
+        await service.ok("POST", f"{turns}/{turn}/delivered", {"fence": 1})
+    await service.ok("POST", f"{turns}/1/complete", {"fence": 1})
+    await service.ok("POST", f"{turns}/2/state", {"fence": 1, "state": "busy"})
+    await service.ok("POST", f"{turns}/3/notice", {"fence": 1, "kind": "conversation_new"})
+    again = {"kind": "harness_restarted", "identity": ground, "incarnation": 2, "reason": "OOMKilled"}
+    await service.ok("POST", seen, {"observations": [again]})
 
 
 async def _effects(service: Service) -> None:

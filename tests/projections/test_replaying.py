@@ -26,7 +26,7 @@ from projections.stored.known import Known, told
 from projections.stored.projection import Folding
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.sqlite3.gz"))
-LEAST_TOPICS = 35
+LEAST_TOPICS = 48
 """Stored names that the recorded histories have together, at least: they are about everything."""
 
 
@@ -35,14 +35,17 @@ def unpacked(history: Path, into: Path) -> Path:
     return into
 
 
-def folded(source: Source, batches: Sequence[Sequence[Recorded]], states: int) -> sqlite3.Connection:
-    """Every model, folded as a follower does that is stopped and started between all batches."""
+def folded(
+    source: Source, batches: Sequence[Sequence[Recorded]], states: int, *, restarted: bool
+) -> sqlite3.Connection:
+    """Every model, folded as a follower does; that is stopped and started between all batches, if so."""
     made = scratch()
     for projection in PROJECTIONS:
         create_tables(made, projection.tables, "")
-    known = Known(source.stream, states + 1, states)
-    foldings = [Folding(projection, known) for projection in PROJECTIONS]
+    known, foldings = begun(source, states)
     for facts in batches:
+        if restarted:
+            known, foldings = begun(source, states)
         batch = told(facts)
         known.note(batch)
         for folding in foldings:
@@ -50,6 +53,11 @@ def folded(source: Source, batches: Sequence[Sequence[Recorded]], states: int) -
             folding.changes()(made, "")
             assert {} == folding.aside
     return made
+
+
+def begun(source: Source, states: int) -> tuple[Known, list[Folding]]:
+    known = Known(source.stream, states + 1, states)
+    return known, [Folding(projection, known) for projection in PROJECTIONS]
 
 
 def refolded(source: Source, upto: int) -> sqlite3.Connection:
@@ -76,9 +84,12 @@ def test_a_recorded_history_gives_the_same_rows_in_any_batches_up_to_any_positio
         end = data.draw(st.integers(0, len(facts)), label="position")
         cuts = data.draw(st.lists(st.integers(0, end), max_size=12), label="cuts")
         states = data.draw(st.integers(0, 4), label="states")
+        restarted = data.draw(st.booleans(), label="restarted")
         edges = [0, *sorted(cuts), end]
         with (
-            contextlib.closing(folded(source, [facts[a:b] for a, b in pairwise(edges)], states)) as live,
+            contextlib.closing(
+                folded(source, [facts[a:b] for a, b in pairwise(edges)], states, restarted=restarted)
+            ) as live,
             contextlib.closing(refolded(source, end)) as again,
         ):
             for projection in PROJECTIONS:
@@ -97,7 +108,7 @@ def test_the_recorded_histories_are_about_everything(tmp_path: Path) -> None:
         application.close()
 
     assert len(topics) >= LEAST_TOPICS
-    for kind in ("run", "lease", "effect", "worker", "queue", "presence"):
+    for kind in ("run", "lease", "effect", "worker", "queue", "presence", "workspace"):
         assert any(topic.startswith(f"{kind}.") for topic in topics), kind
 
 
