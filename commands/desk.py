@@ -170,6 +170,7 @@ class Desk:
             lease=load(lease_stream(run_id)),
             effects=load(effects_stream(run_id)),
             mark=self.evidence.leases.get(run_id),
+            ends=self.live.tenures.ends(run_id),
             workspaces=tuple(load(workspace_stream(each)) for each in self.live.grounds.mattering(run_id)),
         )
 
