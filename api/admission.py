@@ -7,7 +7,8 @@ many came from one address (``api/strangers.py``).
 
 Every command may carry ``Idempotency-Key``; with tenant, principal, method and path it makes the command id, under
 which the journal remembers the answer. The digest of the body travels along, so that the same key with another body is
-refused.
+refused. A fence is part of what is compared, in whichever place it was presented: a command that its holder sent is not
+repeated by that holder's successor, who would be answered as if it had acted.
 
 A worker's process may say which one it is, as ``Jackline-Instance`` (``domain/instance.py``).
 """
@@ -17,7 +18,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from msgspec import structs
@@ -26,11 +27,13 @@ from api.bodies import canonical_digest
 from api.clock import new_secret
 from api.keys import Entry, KeyRing
 from api.problems import InvalidBody, RoleNotAllowed, TooManyFailures, Unauthenticated
+from api.requests import SAFE_INTEGER
 from api.roles import Roles
 from api.strangers import Strangers, address_of
 from commands.desk import Caller
 from domain.submission import ID_MAX_CHARS
 from domain.values import Moment
+from journal.repeats import Fenceless
 
 TICKET_S = 60.0
 TICKET_CHARS = 43
@@ -144,8 +147,29 @@ def require_role(entry: Entry, roles: Roles, route: str) -> None:
         raise RoleNotAllowed(principal=entry.key.name, role=entry.key.role, route=route, allowed=sorted(roles, key=str))
 
 
-def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], body: Any) -> Caller:
-    """The principal with what this one request adds to it: its command id, the digest of its body, its trace."""
+class Asked(NamedTuple):
+    """What one request says: its body as plain JSON, and the fence that it carries as a header beside it."""
+
+    body: Any
+    fence: int | None = None
+
+
+def fence_of(headers: Mapping[bytes, bytes]) -> int | None:
+    """The fence that is presented as a header; None when there is none.
+
+    Raises:
+        InvalidBody: it is no number.
+    """
+    header = headers.get(b"jackline-fence")
+    if header is None:
+        return None
+    if not (header.isdigit() and len(header) <= 16 and int(header) <= SAFE_INTEGER):
+        raise InvalidBody([{"field": "Jackline-Fence", "limit": f"a whole number up to {SAFE_INTEGER}"}])
+    return int(header)
+
+
+def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], asked: Asked) -> Caller:
+    """The principal with what this one request adds to it: its command id, the digest of what it says, its trace."""
     shown = headers.get(b"idempotency-key")
     trace = headers.get(b"traceparent")
     if trace is not None and not _TRACE.fullmatch(trace):
@@ -153,13 +177,15 @@ def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, by
     caller = acting(entry.caller, headers)
     if shown is None and trace is None:
         return caller
-    command_id = digest = None
+    command_id = digest = without = None
     if shown is not None:
         key = _checked_key(shown)
         path = scope.get("raw_path") or scope["path"].encode()
         parts = (caller.tenant, entry.identity, scope["method"], path.decode("latin-1"), key)
         command_id = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-        digest = canonical_digest(body)
+        digest = canonical_digest(asked.body)
+        if asked.fence is not None:
+            digest, without = canonical_digest({**asked.body, "fence": asked.fence}), digest
     return Caller(
         tenant=caller.tenant,
         principal=caller.principal,
@@ -169,6 +195,7 @@ def caller_of(entry: Entry, scope: Mapping[str, Any], headers: Mapping[bytes, by
         instance=caller.instance,
         command_id=command_id,
         request_digest=digest,
+        fenceless=None if asked.fence is None or without is None else Fenceless(without, asked.fence),
         traceparent=None if trace is None else trace.decode(),
     )
 

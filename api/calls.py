@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from api.admission import IDEMPOTENCY_KEY_MAX_CHARS, caller_of, require_role
+from api.admission import IDEMPOTENCY_KEY_MAX_CHARS, Asked, caller_of, fence_of, require_role
 from api.bodies import BodyCut, BodyUnread, Reader, problems_in, receive_body
 from api.keys import Entry
 from api.node import Node
@@ -56,7 +56,7 @@ HEADERS: dict[str, dict[str, Any]] = {
         "name": "Idempotency-Key",
         "in": "header",
         "required": False,
-        "description": "a repeat under the same key gets the first answer; another body under it is refused",
+        "description": "a repeat under the same key gets the first answer; another body or fence under it is refused",
         "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX_CHARS},
     },
     "Jackline-Fence": {
@@ -116,14 +116,10 @@ class Call(Request):
             InvalidBody: the two differ, or the header is no number.
         """
         inside: int | None = body.fence
-        header = self.head.get(b"jackline-fence")
-        if header is None:
-            return inside
-        if not (header.isdigit() and len(header) <= 16 and int(header) <= SAFE_INTEGER):
-            raise InvalidBody([{"field": "Jackline-Fence", "limit": f"a whole number up to {SAFE_INTEGER}"}])
-        if inside is not None and inside != int(header):
-            raise InvalidBody([{"field": "fence", "limit": f"the same as Jackline-Fence ({int(header)})"}])
-        return int(header)
+        beside = fence_of(self.head)
+        if beside is not None and inside is not None and inside != beside:
+            raise InvalidBody([{"field": "fence", "limit": f"the same as Jackline-Fence ({beside})"}])
+        return inside if beside is None else beside
 
     async def while_there(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work that is only worth doing while the client waits for it; cancelled when it leaves."""
@@ -194,7 +190,8 @@ class Endpoint(APIRoute):
             arguments[plan.query_name] = _read_query(plan.query, scope["query_string"])
         call = Call(scope, *channel)
         call.node, call.entry, call.head, call.body_value = node, entry, headers, value
-        call.caller = caller_of(entry, scope, headers, value)
+        fence = fence_of(headers) if plan.fenced else None
+        call.caller = caller_of(entry, scope, headers, Asked(value, fence))
         answer: Answer = await self.endpoint(call, **arguments)
         return answer
 
@@ -243,6 +240,7 @@ class _Plan:
         self.reader: Reader[Any] | None = None
         self.query: type[BaseModel] | None = None
         self.body = self.query_name = ""
+        self.fenced = False
         for name, parameter in inspect.signature(endpoint).parameters.items():
             annotation = parameter.annotation
             if get_origin(annotation) is Annotated and any(
@@ -251,12 +249,13 @@ class _Plan:
                 self.query, self.query_name = get_args(annotation)[0], name
             elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 self.reader, self.body = Reader(annotation), name
+                self.fenced = "fence" in annotation.model_fields
 
 
 def _extra(method: str, plan: _Plan, given: dict[str, Any] | None) -> dict[str, Any]:
     extra = dict(given or {})
     parameters = list(extra.get("parameters", ())) + ([] if method == "GET" else [HEADERS["Idempotency-Key"]])
-    if plan.reader is not None and "fence" in plan.reader.model.model_fields:
+    if plan.fenced:
         parameters.append(HEADERS["Jackline-Fence"])
     if parameters:
         extra["parameters"] = parameters

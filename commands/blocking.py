@@ -63,7 +63,7 @@ def blocks(desk: Desk, standing: Standing, now: Moment, caller: Caller) -> tuple
     if card is None or not isinstance(phase, Queued):
         return ()
     if isinstance(lease, Reserved):
-        details: dict[str, Any] = {"worker": lease.worker, "lapses_at": lease.lapses_at}
+        details: dict[str, Any] = {"worker": lease.worker, "lapses_at": standing.ends_at(lease.lapses_at, now)}
         return (
             Blocked(
                 "reserved", f"worker {lease.worker!r} has reserved it", "it binds or the reservation ends", details

@@ -123,7 +123,7 @@ def _grant_picked(desk: Desk, caller: Caller, ask: Ask, picks: Picks, now: Momen
             standing = desk.standing(caller, run_id)
             draft = claimed(standing, _to(desk, ask, "queue"), _work(desk, standing), now)
         except Refusal as refusal:
-            _pass_over(desk, picks, run_id, refusal)
+            _pass_over(desk, picks, run_id, refusal, now)
             continue
         entries.extend(entries_of(draft.entries, run_id))
         guards += [standing.versions, _limits_read(desk, standing)]
@@ -138,15 +138,18 @@ def _limits_read(desk: Desk, standing: Standing) -> dict[str, int]:
     return {stream: desk.journal.streams.load(stream).version}
 
 
-def _pass_over(desk: Desk, picks: Picks, run_id: str, refusal: Refusal) -> None:
-    """Not granted after all: not due any more by a wall clock that was set back, or else a fault of the index."""
+def _pass_over(desk: Desk, picks: Picks, run_id: str, refusal: Refusal, now: Moment) -> None:
+    """Not granted after all: not due any more by a wall clock that was set back, or else a fault of the index.
+
+    ``now`` is the moment of the refusal: by a later one the run may be due, and seem to have been refused for nothing.
+    """
     card = desk.live.cards[run_id]
-    due_later = isinstance(refusal, LeaseHeld) and card.due_at > desk.clock().wall
+    due_later = isinstance(refusal, LeaseHeld) and card.due_at > now.wall
     if due_later:
-        picks.drop_last()
+        picks.drop_last(now)
     else:
         log.error("run %s was picked and refused: %s", run_id, refusal)
-        picks.drop_last(requeue=False)
+        picks.drop_last(now, requeue=False)
 
 
 def _picked(desk: Desk, ask: Ask, worker: Registered, picks: Picks, now: Moment) -> Iterator[str]:

@@ -36,6 +36,7 @@ from domain.workspace_facts import WorkspaceFact
 from evidence.memory import Evidence
 from journal.commit import Context, Decision, Done, Entry, Journal
 from journal.registers import Write
+from journal.repeats import Fenceless
 from projections.live.deadlines import Graces
 from projections.live.index import Live
 
@@ -87,13 +88,20 @@ class Caller(Value, frozen=True, kw_only=True):
     instance: str | None = None
     command_id: str | None = None
     request_digest: str | None = None
+    fenceless: Fenceless | None = None
     traceparent: str | None = None
     causation_id: str | None = None
 
     def context(self) -> Context:
         """The metadata of the facts that follow."""
         return Context(
-            self.tenant, self.principal, self.causation_id, self.traceparent, self.command_id, self.request_digest
+            tenant=self.tenant,
+            principal=self.principal,
+            causation_id=self.causation_id,
+            traceparent=self.traceparent,
+            command_id=self.command_id,
+            request_digest=self.request_digest,
+            fenceless=self.fenceless,
         )
 
 
@@ -168,6 +176,7 @@ class Desk:
             lease=load(lease_stream(run_id)),
             effects=load(effects_stream(run_id)),
             mark=self.evidence.leases.get(run_id),
+            ends=self.live.tenures.ends(run_id),
             workspaces=tuple(load(workspace_stream(each)) for each in self.live.grounds.mattering(run_id)),
             continuation_s=self.timers.retry_continuation_s,
         )

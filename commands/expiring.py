@@ -1,18 +1,20 @@
 """What the process manager asks for when something falls due: each command reads again and may find nothing to do.
 
 An expiry takes the evidence mark that it is judged by before its append and puts it back if the append fails, so that
-a renewal in between is either before the expiry, or is answered by it; never both.
+a renewal in between is either before the expiry, or is answered by it; never both. Putting it back asks nobody: storage
+that failed an append may fail to be read as well, and a lease without a mark would never end.
 """
 
 from collections.abc import Callable
 
 from commands.desk import Caller, Desk, entries_of, system_caller
+from commands.judging import judged
 from commands.presence import settle_first
 from domain.claiming import lapse
 from domain.handing import end_slice, expire
-from domain.lease import Held, LeaseMark
+from domain.lease import Held
 from domain.settling import cancel_due
-from domain.standing import RunDraft, Standing, lease_stream
+from domain.standing import RunDraft, Standing
 from domain.values import Moment
 from domain.worker import gone, worker_stream
 from journal.commit import Decision, Entry
@@ -21,31 +23,26 @@ from journal.commit import Decision, Entry
 async def expire_lease(desk: Desk, run_id: str) -> bool:
     """Journal that the run's lease is over, if it is, and what follows; whether it was.
 
-    When the run's leader is gone at that very instant, its absence is decided first.
+    When the run's leader is gone at that very instant, its absence is decided first. A mark that is missing is made as
+    now, and the lease has its whole ttl.
     """
     card = desk.live.cards.get(run_id)
     if card is not None:
         await settle_first(desk, card.leader, run_id)
-    taken: list[LeaseMark] = []
-
-    def put_back() -> None:
-        while taken:
-            mark, lease = taken.pop(), desk.journal.streams.load(lease_stream(run_id))
-            if isinstance(lease, Held) and lease.fence == mark.fence:
-                desk.evidence.leases.put_back(run_id, mark)
+    marks = desk.evidence.leases
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
+        if standing.mark is None and isinstance(standing.lease, Held):
+            desk.live.tenures.mark_anew(run_id, standing.lease, now)
         draft = expire(standing, desk.remains(standing), now)
-        mark = desk.evidence.leases.take(run_id) if draft.entries else None
-        if mark is not None:
-            taken.append(mark)
+        if draft.entries:
+            marks.take(run_id)
         return draft
 
-    try:
-        return await _on_due(desk, run_id, decide, before=put_back)
-    except BaseException:
-        put_back()
-        raise
+    def put_back() -> None:
+        marks.put_back(run_id)
+
+    return await judged(desk, run_id, _on_due(desk, run_id, decide, before=put_back), put_back)
 
 
 async def end_slice_of(desk: Desk, run_id: str, fence: int) -> bool:
@@ -90,14 +87,16 @@ async def _on_due(
 async def give_up_worker(desk: Desk, tenant: str, worker_id: str) -> bool:
     """Journal that a worker is gone: unheard for too long, with no lease of it live."""
     caller: Caller = system_caller(tenant)
-    stream = worker_stream(tenant, worker_id)
+    stream, taken = worker_stream(tenant, worker_id), desk.evidence.givings_up
 
     def decision(now: Moment) -> Decision[None]:
         worker, seen = desk.worker(caller, worker_id), desk.evidence.worker_seen((tenant, worker_id))
         away = seen is not None and now.mono >= seen.mono + desk.timers.worker_gone_s
         due = away and not desk.live.fleet.busy((tenant, worker_id))
         facts = gone(worker, worker_id, seen.wall) if due and seen is not None else []
+        if facts:
+            taken.take(stream)
         return Decision([Entry(stream, fact, None) for fact in facts], {stream: worker.version}, None)
 
-    done = await desk.execute(caller, (stream,), decision)
+    done = await judged(desk, stream, desk.execute(caller, (stream,), decision), lambda: taken.put_back(stream))
     return done.position is not None

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from commands.desk import Caller, Desk
-from domain.run import run_stream
+from domain.lease import Lease
+from domain.run import Absent, Run, run_stream
 from domain.standing import lease_stream
 from domain.values import Moment
 from journal.commit import Decision, Done
@@ -21,7 +22,7 @@ from projections.live.limits import Earmark
 log = logging.getLogger(__name__)
 
 DOUBT_S = 1.0
-"""How long until storage that could not tell the outcome of a grant is asked again."""
+"""How long until storage that could not tell the outcome of a grant, or refused one that was picked, is asked again."""
 
 
 class Picks:
@@ -39,13 +40,17 @@ class Picks:
         """This run is to be granted."""
         self._earmarks.append(self._desk.live.earmark(card, self.worker))
 
-    def drop_last(self, *, requeue: bool = True) -> None:
-        """The run that was picked last is not to be granted after all, now or, without ``requeue``, by queue at all."""
+    def drop_last(self, now: Moment, *, requeue: bool = True) -> None:
+        """The run that was picked last is not to be granted after all, at this moment: it is queued as before.
+
+        Without ``requeue`` it is out of its queue until the journal is asked, a moment later, whether it belongs there;
+        it would be picked and refused again and again.
+        """
         earmark = self._earmarks.pop()
         if requeue:
-            self._give_back(earmark)
+            self._give_back(earmark, now)
         else:
-            self._desk.live.give_up(earmark)
+            self._desk.live.give_up(earmark, now.mono + DOUBT_S)
 
     def granted(self) -> None:
         """The grant is a fact, which has taken everything over but what was lent."""
@@ -57,22 +62,20 @@ class Picks:
     def give_back(self) -> None:
         """There is no grant of these, or it is unknown whether there is: whoever is next may have what is free."""
         while self._earmarks:
-            self._give_back(self._earmarks.pop())
+            self._give_back(self._earmarks.pop(), self._desk.clock())
 
-    def _give_back(self, earmark: Earmark) -> None:
-        live, now = self._desk.live, self._desk.clock()
+    def _give_back(self, earmark: Earmark, now: Moment) -> None:
+        live = self._desk.live
         try:
-            give_back(self._desk, earmark)
+            live.give_back(earmark, *_as_recorded(self._desk, earmark.run_id), now)
         except Exception:
             log.exception("storage cannot tell whether run %s was granted; it is asked again", earmark.run_id)
             live.doubt(earmark, now.mono + DOUBT_S)
 
 
-def give_back(desk: Desk, earmark: Earmark) -> None:
-    """Have it as the journal says: granted to somebody, or free again."""
+def _as_recorded(desk: Desk, run_id: str) -> tuple[Run | Absent, Lease]:
     load = desk.journal.streams.load
-    run, lease = load(run_stream(earmark.run_id)), load(lease_stream(earmark.run_id))
-    desk.live.give_back(earmark, run, lease, desk.clock())
+    return load(run_stream(run_id)), load(lease_stream(run_id))
 
 
 async def grant(
@@ -112,10 +115,14 @@ async def _when_known(desk: Desk, picks: Picks, known: str) -> None:
 
 
 async def find_out(desk: Desk, subject: tuple[str, ...]) -> bool:
-    """Ask the journal again about a grant of unknown outcome; whether there was one to ask about."""
-    earmark = desk.live.doubtful.get(subject)
-    if earmark is None:
+    """Ask the journal again about grants of unknown outcome, or one that was refused; whether there was any."""
+    doubtful, run_id = desk.live.doubtful, subject[0]
+    earmarks = doubtful.get(subject)
+    if earmarks is None:
         return False
-    give_back(desk, earmark)
-    del desk.live.doubtful[subject]
+    run, lease = _as_recorded(desk, run_id)
+    for earmark in earmarks:
+        desk.live.give_back(earmark, run, lease, desk.clock())
+    desk.live.queue_again(run_id, run, lease, desk.clock())
+    del doubtful[subject]
     return True

@@ -3,13 +3,16 @@
 A *heartbeat* renews every lease that it lists and appends nothing. Each lease gets one of three answers: ``renewed``
 with the ttl, what is left of the slice and the instructions; ``slice_ended`` with the last ttl to save in; or
 ``lost`` with the fence in force, its holder, why, and the instruction to stop. A renewal that finds no mark waits for
-the expiry that has taken it and answers from the journal.
+the expiry that has taken it and answers from the journal; all others are renewed before that, so that a slow disk under
+one lease costs no other. Nor does their answer wait for it longer than ``FOUND_OUT_S``: a mark is only taken when its
+lease is over, so a renewal that comes after it is ``lost`` however the append ends.
 
 Output and partials are durable before they are acknowledged and are guarded by the lease, so nothing of a worker that
 lost its run becomes visible. A chunk that is repeated is accepted once.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from commands.desk import Caller, Desk
@@ -20,13 +23,16 @@ from domain.refusal import InvalidCommand
 from domain.run import Absent, Run, run_stream
 from domain.standing import Standing, holder, lease_stream
 from domain.values import Json, Moment, Value
-from domain.worker import Registered, require
+from domain.worker import Registered, require, worker_stream
 from journal.registers import ChunkWrite, PartialWrite, Write, running_digest
 
 LEASES_MAX = 10_000
 SEQ_MAX = 2**53
 STREAM_MAX_CHARS = 32
 MESSAGE_MAX_CHARS = 4_000
+FOUND_OUT_S = 0.25
+"""How long a heartbeat waits for expiries that are under way, before it answers what is certain already: half of the
+shortest ttl, so that the other leases hear in time that they were renewed."""
 
 
 class Lessee(Value, frozen=True):
@@ -68,26 +74,42 @@ async def heartbeat(desk: Desk, caller: Caller, worker_id: str, leases: Sequence
     if len(leases) > LEASES_MAX:
         raise InvalidCommand(field="leases", value=len(leases), limit=f"at most {LEASES_MAX}")
     desk.require_worker(caller, worker_id, "be heard as this worker")
+    if worker_stream(caller.tenant, worker_id) in desk.evidence.givings_up:
+        await desk.journal.quiet(worker_stream(caller.tenant, worker_id))
     worker = require(desk.worker(caller, worker_id), worker_id)
     desk.live.heard((caller.tenant, worker_id), desk.clock())
-    return [await _renew(desk, caller, worker, lessee) for lessee in leases]
+    under_way = {lessee.run_id for lessee in leases if desk.evidence.leases.taken(lessee.run_id)}
+    at_once = [None if lessee.run_id in under_way else _renew(desk, caller, worker, lessee) for lessee in leases]
+    if under_way:
+        await _found_out(desk, under_way)
+    answered = zip(at_once, leases, strict=True)
+    return [_renew(desk, caller, worker, lessee) if answer is None else answer for answer, lessee in answered]
 
 
-async def _renew(desk: Desk, caller: Caller, worker: Registered, lessee: Lessee) -> dict[str, Any]:
-    load, stream = desk.journal.streams.load, lease_stream(lessee.run_id)
+async def _found_out(desk: Desk, run_ids: Iterable[str]) -> None:
+    """Return once no decision about these runs is under way; when that takes too long, before."""
+    try:
+        async with asyncio.timeout(FOUND_OUT_S):
+            for run_id in run_ids:
+                await desk.journal.quiet(run_id)
+    except TimeoutError:
+        pass
+
+
+def _renew(desk: Desk, caller: Caller, worker: Registered, lessee: Lessee) -> dict[str, Any]:
+    load, marks = desk.journal.streams.load, desk.evidence.leases
     run: Run | Absent = load(run_stream(lessee.run_id))
     if isinstance(run, Absent) or run.submission.tenant != caller.tenant:
         return _lost(desk, lessee, VACANT, "run_unknown", [])
-    lease: Lease = load(stream)
-    if _holds(lease, worker, lessee) and desk.evidence.leases.get(lessee.run_id) is None:
-        await desk.journal.quiet(lessee.run_id)
-        run, lease = load(run_stream(lessee.run_id)), load(stream)
-    if not _holds(lease, worker, lessee) or not isinstance(lease, Held) or isinstance(run, Absent):
+    lease: Lease = load(lease_stream(lessee.run_id))
+    if not _holds(lease, worker, lessee) or not isinstance(lease, Held):
         told = parting(desk, lessee.run_id, worker.worker_id, lessee.fence)
         return _lost(desk, lessee, lease, why_lost(lease, lessee.fence), told)
     now = desk.clock()
-    mark = desk.evidence.leases.get(lessee.run_id) or _made_now(desk, lessee.run_id, lease, now)
-    if not mark.live(now):
+    if marks.get(lessee.run_id) is None:
+        desk.live.tenures.mark_anew(lessee.run_id, lease, now)
+    mark = marks.get(lessee.run_id)
+    if mark is None or not mark.live(now):
         return _lost(desk, lessee, lease, "lease_expired", [])
     if lease.sliced:
         return _sliced(lessee, lease, mark, now, instructions(desk, run, lease, worker))
@@ -97,12 +119,6 @@ async def _renew(desk: Desk, caller: Caller, worker: Registered, lessee: Lessee)
 
 def _holds(lease: Lease, worker: Registered, lessee: Lessee) -> bool:
     return isinstance(lease, Held) and lease.fence == lessee.fence and lease.worker == worker.worker_id
-
-
-def _made_now(desk: Desk, run_id: str, lease: Held, now: Moment) -> LeaseMark:
-    """A mark that is missing is made as now, never read as old."""
-    desk.live.remind("lease", now.mono + lease.ttl_s, (run_id,), str(lease.fence))
-    return LeaseMark(fence=lease.fence, deadline=now.mono + lease.ttl_s, renewed_at=now.wall)
 
 
 def _renewed(desk: Desk, lessee: Lessee, lease: Held, now: Moment, asked: list[dict[str, Any]]) -> dict[str, Any]:
@@ -194,6 +210,8 @@ def _check_chunk(chunk: Chunk) -> None:
 async def progress(desk: Desk, caller: Caller, run_id: str, fence: int | None, note: Progress) -> None:
     """The run is being worked on: renews the lease and counts as activity; nothing is appended.
 
+    One that comes while the run's silence is being told waits for that, and is answered by what came of it.
+
     Raises:
         FenceLost: the fence gives no right to act.
     """
@@ -201,6 +219,8 @@ async def progress(desk: Desk, caller: Caller, run_id: str, fence: int | None, n
         raise InvalidCommand(
             field="message", value=note.message[:MESSAGE_MAX_CHARS], limit=f"at most {MESSAGE_MAX_CHARS} characters"
         )
+    if run_id in desk.evidence.stalls:
+        await desk.journal.quiet(run_id)
     try:
         holder(desk.standing(caller, run_id), desk.presented(caller, fence))
     except FenceLost as lost:

@@ -2,10 +2,12 @@
 
 A body that is not attached to within its budget is a fault, told to its run first. A workspace that nobody asserted for
 the idle time is to be destroyed. Bodies of ``kubernetes`` are asserted by the service itself for as long as their run
-is open, so those only begin to age when it ends.
+is open, so those only begin to age when it ends. The assertion that a reap is judged by is taken for as long as its
+append lasts: one that comes meanwhile waits, and is answered by what came of it.
 """
 
 from commands.desk import Desk, entries_of, system_caller
+from commands.judging import judged
 from commands.looking import find
 from commands.presence import settle_first
 from commands.workspaces import standing_on
@@ -42,17 +44,21 @@ async def reap_idle(desk: Desk, workspace_id: str) -> bool:
     card = desk.live.grounds.cards.get(workspace_id)
     if card is None:
         return False
-    caller = system_caller(card.tenant)
+    caller, taken = system_caller(card.tenant), desk.evidence.grounds.reaps
 
     def decision(now: Moment) -> Decision[None]:
+        taken.put_back(workspace_id)
         due, asserted = desk.live.grounds.idle_due(workspace_id), desk.evidence.grounds.last_asserted(workspace_id)
         if due is None or asserted is None or now.mono < due:
             return Decision((), {}, None)
         standing = standing_on(desk, caller, find(desk, caller, workspace_id))
         draft = reap(standing, workspace_id, asserted.at, round(now.mono - asserted.mono, 3), now)
+        if draft.entries:
+            taken.take(workspace_id)
         return Decision(entries_of(draft.entries, card.run_id), draft.versions, None)
 
-    done = await desk.execute(caller, (card.run_id,), decision)
+    doing = desk.execute(caller, (card.run_id,), decision)
+    done = await judged(desk, card.run_id, doing, lambda: taken.put_back(workspace_id))
     return done.position is not None
 
 

@@ -1,8 +1,13 @@
-"""Telling that a run has been quiet, or worked on, for too long: a fact, once, and what its policy makes of it."""
+"""Telling that a run has been quiet, or worked on, for too long: a fact, once, and what its policy makes of it.
+
+The activity that a quiet run is judged by is taken for as long as the append lasts: a sign of work that comes meanwhile
+waits, and is answered by what came of it.
+"""
 
 from typing import Literal
 
 from commands.desk import Desk, entries_of, merged, system_caller
+from commands.judging import judged
 from domain.lease import Held
 from domain.quiet import Overdue, tell
 from domain.run_facts import AttemptEnded
@@ -16,13 +21,16 @@ async def tell_overdue(desk: Desk, run_id: str, kind: Literal["inactivity", "tot
     card = desk.live.cards.get(run_id)
     if card is None:
         return False
-    caller = system_caller(card.queue[0])
+    caller, taken = system_caller(card.queue[0]), desk.evidence.stalls
 
     def decision(now: Moment) -> Decision[None]:
+        taken.put_back(run_id)
         standing, overdue = desk.standing(caller, run_id), _overdue(desk, run_id, kind, now)
         if overdue is None:
             return Decision((), {}, None)
         draft = tell(standing, overdue, desk.remains(standing), now)
+        if draft.entries and kind == "inactivity":
+            taken.take(run_id)
         entries, guards = entries_of(draft.entries, run_id), [standing.versions]
         stalled = any(isinstance(fact, AttemptEnded) and fact.outcome == "stalled" for _, fact in draft.entries)
         if stalled and isinstance(standing.lease, Held):
@@ -34,7 +42,7 @@ async def tell_overdue(desk: Desk, run_id: str, kind: Literal["inactivity", "tot
             guards.append({stream: worker.version})
         return Decision(entries, merged(guards), None)
 
-    done = await desk.execute(caller, (run_id,), decision)
+    done = await judged(desk, run_id, desk.execute(caller, (run_id,), decision), lambda: taken.put_back(run_id))
     return done.position is not None
 
 

@@ -98,16 +98,20 @@ async def release_worker(desk: Desk, caller: Caller, worker_id: str) -> Done[dic
 async def detached(desk: Desk, caller: Caller, worker_id: str) -> None:
     """The worker's last stream was closed by its side without a goodbye: its leases get the reconnect window.
 
-    The deadlines become shorter as the fact becomes durable; a renewal on any road restores the full ttl. A lease whose
-    loss would spend the run's last attempt keeps its ttl. The stream of a process whose id another one has taken over
-    says nothing about that one.
+    The deadlines become shorter as the fact becomes durable, and count from the break; a renewal on any road restores
+    the full ttl, also one that came before the fact was there. A lease whose loss would spend the run's last attempt
+    keeps its ttl. The stream of a process whose id another one has taken over says nothing about that one.
     """
     if is_other(instance_of(desk, caller, worker_id), caller.instance):
         return
-    window_s, key = desk.timers.reconnect_s, (caller.tenant, worker_id)
+    broke, window_s, key = desk.clock(), desk.timers.reconnect_s, (caller.tenant, worker_id)
     if key in desk.live.workers:
         desk.evidence.lost_worker(key)
-    await _on_worker(desk, caller, worker_id, lambda worker, now: detach(worker, worker_id, now.wall, window_s))
+    desk.evidence.broke(key, broke)
+    try:
+        await _on_worker(desk, caller, worker_id, lambda worker, _: detach(worker, worker_id, broke.wall, window_s))
+    finally:
+        desk.evidence.break_known(key, broke.wall)
 
 
 async def _on_worker(desk: Desk, caller: Caller, worker_id: str, decide: Decide) -> Done[dict[str, Any]]:

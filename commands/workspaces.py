@@ -5,7 +5,8 @@ whoever placed it, whoever holds the run or held it last, and whoever observes i
 body. Its release is asked for by the holder, the run's leader or an operator.
 
 An assertion appends nothing. It says that the workspace is still needed, and is refused once its run has ended, so that
-a body which nobody needs ages; a body that was let go is not asserted any more.
+a body which nobody needs ages; a body that was let go is not asserted any more. One that comes while its reap is on the
+way into the journal waits for that, and is answered by what came of it.
 """
 
 from collections.abc import Callable, Mapping
@@ -118,13 +119,15 @@ def _check(step: Step) -> None:
         raise InvalidCommand(field="identity", value=step.identity[:200], limit=f"left out with {step.phase!r}")
 
 
-def assert_needed(desk: Desk, caller: Caller, workspace_id: str) -> dict[str, Any]:
+async def assert_needed(desk: Desk, caller: Caller, workspace_id: str) -> dict[str, Any]:
     """The workspace is needed as of now; how long without the next assertion, and within which time to make it.
 
     Raises:
         SettledOtherwise: its run has ended; it ages from the last assertion on.
         WorkspaceOver: it has ended, or is to be destroyed.
     """
+    if workspace_id in desk.evidence.grounds.reaps:
+        await desk.journal.quiet(find(desk, caller, workspace_id).placed.run_id)
     workspace = find(desk, caller, workspace_id)
     require_concern(desk, caller, workspace, "assert this workspace")
     run_id = workspace.placed.run_id

@@ -8,8 +8,9 @@ with ``retry_after_s: 0``, and the policy that aborts the run writes it. So does
 lost workspace goes before a take-over.
 
 Every grant raises the fence by one. A *reservation* is such a grant to a worker that is still acquiring what it
-needs; only ``bind``, with the token, starts the attempt. Nothing is consumed when a reservation is cancelled or
-lapses: the run is queued as it was.
+needs; only ``bind``, with the token and before its deadline, starts the attempt. Nothing is consumed when a reservation
+is cancelled or lapses: the run is queued as it was. When a reservation or a slice ends is asked of the monotonic clock,
+like the deadline of a lease; the instants in facts are for people.
 
 A limit that would be exceeded refuses the grant (``limit_reached``), naming the limit and its value.
 """
@@ -109,13 +110,10 @@ def claim(standing: Standing, grant: Grant, work: Work, now: Moment) -> RunDraft
     if isinstance(standing.lease, Held):
         _take_over(draft, standing.lease, work, now)
     elif isinstance(run.phase, Queued) and grant.cause == "queue" and now.wall < run.phase.due_at:
-        raise LeaseHeld(holder="", fence=standing.lease.fence, retry_after_s=_until(run.phase.due_at, now))
+        left = (run.phase.due_at - now.wall).total_seconds()
+        raise LeaseHeld(holder="", fence=standing.lease.fence, retry_after_s=left)
     _grant(draft, grant, now)
     return draft
-
-
-def _until(instant: datetime, now: Moment) -> float:
-    return max(0.0, (instant - now.wall).total_seconds())
 
 
 def _refuse_waiting(run: Run) -> None:
@@ -128,7 +126,8 @@ def _refuse_waiting(run: Run) -> None:
 def _refuse_held(standing: Standing, now: Moment) -> None:
     lease = standing.lease
     if isinstance(lease, Reserved):
-        raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=_until(lease.lapses_at, now))
+        left = 0.0 if standing.ends is None else max(0.0, standing.ends - now.mono)
+        raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
     if isinstance(lease, Held) and standing.live(now):
         left = lease.ttl_s if standing.mark is None else standing.mark.deadline - now.mono
         raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
@@ -137,16 +136,17 @@ def _refuse_held(standing: Standing, now: Moment) -> None:
 def _take_over(draft: RunDraft, lease: Held, work: Work, now: Moment) -> None:
     run, mark = draft.standing.known, draft.standing.mark
     refuse_pending(draft.standing, now)
-    if spends_the_last(draft.standing) or run.cancel is not None or run.pause_asked or _slice_is_due(lease, now):
+    asked = run.cancel is not None or run.pause_asked
+    if spends_the_last(draft.standing) or asked or _slice_is_due(draft.standing, lease, now):
         assert mark is not None  # a lease without a mark is live
         left = max(0.0, mark.ttl_deadline - now.mono)
         raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))
     expire_into(draft, Remains(work=work), now)
 
 
-def _slice_is_due(lease: Held, now: Moment) -> bool:
+def _slice_is_due(standing: Standing, lease: Held, now: Moment) -> bool:
     """Where deadline and slice end fall together the slice comes first, and its end is the policy's to write."""
-    return not lease.sliced and lease.slice_ends_at is not None and lease.slice_ends_at <= now.wall
+    return not lease.sliced and standing.ends is not None and standing.ends <= now.mono
 
 
 def _grant(draft: RunDraft, grant: Grant, now: Moment) -> None:
@@ -188,9 +188,12 @@ def bind(standing: Standing, token: str, now: Moment) -> RunDraft:
     """Facts that follow when the reserving worker is ready: the lease is bound and the attempt starts.
 
     Raises:
-        ReservationLost: cancelled, lapsed, bound already, or made anew under another token.
+        ReservationLost: cancelled, lapsed, bound already, made anew under another token, or over: at its deadline it
+            is, whether or not that is recorded yet.
     """
     lease = _reservation(standing, token)
+    if standing.ends is not None and standing.ends <= now.mono:
+        raise ReservationLost(token)
     run, draft = standing.known, standing.draft()
     draft.on_lease(
         LeaseBound(

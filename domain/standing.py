@@ -31,6 +31,8 @@ class Standing(Value, frozen=True, kw_only=True):
     lease: Lease
     effects: ledgers.EffectLedger
     mark: LeaseMark | None = None
+    ends: float | None = None
+    """When the reservation lapses, or the slice of the lease ends, on the monotonic scale; None when nothing does."""
     workspaces: tuple[Workspace, ...] = ()
     """What it stands on: all that are not over, all whose loss is pending or whose body is still to be destroyed, and
     the one that a command names."""
@@ -77,6 +79,10 @@ class Standing(Value, frozen=True, kw_only=True):
         """Whether somebody holds a live lease. A mark that is missing is as good as new, never old."""
         lease, mark = self.lease, self.mark
         return isinstance(lease, Held) and (mark is None or mark.fence != lease.fence or mark.live(now))
+
+    def ends_at(self, recorded: datetime, now: Moment) -> datetime:
+        """When that is by the clock that runs on it, for people; as it was recorded where none does."""
+        return recorded if self.ends is None else now.wall_at(self.ends)
 
 
 class RunDraft(Draft):

@@ -16,6 +16,7 @@ import msgspec
 
 from domain.values import Moment
 from domain.workspace_facts import LastSeen
+from evidence.taken import Taken
 
 ScopeKey = tuple[str, str]
 """(tenant, scope)."""
@@ -72,6 +73,8 @@ class GroundMarks:
         self._observers: dict[ScopeKey, Observer] = {}
         self._watches: dict[str, dict[ScopeKey, None]] = {}
         self._lists: dict[ScopeKey, Listed] = {}
+        self.reaps = Taken()
+        """Workspaces whose last assertion is being judged by an append under way."""
         self.counts: Counter[str] = Counter()
         """Observations since the start of this process: applied, ignored, refused (with the code)."""
 

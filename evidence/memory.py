@@ -5,7 +5,9 @@ journaled before it happens, and the fact carries the mark that it was judged by
 mark that is missing is made as now, never read as old, so a restart gives every lease its full ttl.
 
 An expiry *takes* the mark it was judged by: while its append is under way there is no mark, so a renewal that arrives
-in between finds none, waits for the append, and answers from the journal; an append that fails puts the mark back.
+in between finds none, waits for the append, and answers from the journal; an append that fails puts the mark back. A
+mark that was taken is never let go of before its lease has ended or was granted anew, so putting it back needs nothing
+but this register. Marks of activity are judged in the same way (``stalls``), and assertions (``evidence/grounds.py``).
 
 All durations are on the monotonic scale of ``Moment``; instants ending in ``_at`` are for people.
 """
@@ -19,6 +21,7 @@ from domain.values import Moment
 from evidence.grounds import GroundMarks
 from evidence.presence import PresenceMarks
 from evidence.refused import RefusedWrites
+from evidence.taken import Taken
 
 TOOLS_MAX = 256
 """Tool calls of one run that are known to be in flight; of more, the oldest are forgotten."""
@@ -39,28 +42,41 @@ class LeaseMarks:
 
     def __init__(self) -> None:
         self._marks: dict[str, LeaseMark] = {}
+        self._taken: dict[str, LeaseMark] = {}
+        self._heard: dict[str, float] = {}
+        """When each holder was last heard, by its grant or a renewal."""
 
     def __len__(self) -> int:
-        return len(self._marks)
+        return len(self._marks) + len(self._taken)
 
     def get(self, run_id: str) -> LeaseMark | None:
         """The mark, or None while an expiry has taken it."""
         return self._marks.get(run_id)
 
+    def taken(self, run_id: str) -> bool:
+        """Whether an expiry that is under way has taken the mark."""
+        return run_id in self._taken
+
     def grant(self, run_id: str, fence: int, deadline: float, now: Moment) -> None:
         """A lease was granted: its mark is new."""
+        self._taken.pop(run_id, None)
         self._marks[run_id] = LeaseMark(fence=fence, deadline=deadline, renewed_at=now.wall)
+        self._heard[run_id] = now.mono
 
     def renew(self, run_id: str, mark: LeaseMark, ttl_s: float, now: Moment) -> None:
         """The holder was heard: the full ttl from now, on whatever road it came."""
         self._marks[run_id] = LeaseMark(
             fence=mark.fence, deadline=now.mono + ttl_s, renewed_at=now.wall, renewals=mark.renewals + 1
         )
+        self._heard[run_id] = now.mono
 
-    def shorten(self, run_id: str, deadline: float) -> None:
-        """The holder's last stream was closed by its side: at most until then, unless it is heard again."""
-        mark = self._marks.get(run_id)
-        if mark is not None and deadline < mark.deadline:
+    def shorten(self, run_id: str, broke: float, window_s: float) -> None:
+        """The holder's last stream was closed by its side, then: at most so long from then, unless it was heard since.
+
+        The fact that says so may come later than the renewal that made up for it.
+        """
+        mark, deadline = self._marks.get(run_id), broke + window_s
+        if mark is not None and deadline < mark.deadline and self._heard[run_id] <= broke:
             self._marks[run_id] = msgspec.structs.replace(
                 mark, deadline=deadline, detached=True, full_deadline=mark.ttl_deadline
             )
@@ -80,15 +96,21 @@ class LeaseMarks:
 
     def take(self, run_id: str) -> LeaseMark | None:
         """Remove the mark that an expiry is being judged by."""
-        return self._marks.pop(run_id, None)
+        mark = self._marks.pop(run_id, None)
+        if mark is not None:
+            self._taken[run_id] = mark
+        return mark
 
-    def put_back(self, run_id: str, mark: LeaseMark) -> None:
-        """The expiry did not happen after all."""
-        self._marks.setdefault(run_id, mark)
+    def put_back(self, run_id: str) -> None:
+        """The expiry did not happen after all: the mark is there as it was, unless the lease has ended meanwhile."""
+        mark = self._taken.pop(run_id, None)
+        if mark is not None:
+            self._marks[run_id] = mark
 
     def drop(self, run_id: str) -> None:
         """The lease has ended."""
-        self._marks.pop(run_id, None)
+        for kept in (self._marks, self._taken, self._heard):
+            kept.pop(run_id, None)
 
 
 class Evidence:
@@ -99,6 +121,11 @@ class Evidence:
         self.presence = PresenceMarks()
         self.grounds = GroundMarks()
         self.refused = RefusedWrites()
+        self.stalls = Taken()
+        """Runs whose last activity is being judged by an append under way."""
+        self.givings_up = Taken()
+        """Workers whose last word is being judged by an append under way: their streams."""
+        self._breaks: dict[tuple[tuple[str, str], datetime], float] = {}
         self._activity: dict[str, Activity] = {}
         self._tools: dict[str, dict[str, float]] = {}
         self._seen: dict[tuple[str, str], Moment] = {}
@@ -159,6 +186,18 @@ class Evidence:
         self._tools.pop(run_id, None)
         self.leases.drop(run_id)
 
+    def broke(self, worker: tuple[str, str], at: Moment) -> None:
+        """The last stream of a worker was closed by its side, then; the fact that says so is on its way."""
+        self._breaks[worker, at.wall] = at.mono
+
+    def broke_at(self, worker: tuple[str, str], at: datetime) -> float | None:
+        """The moment of a break on the monotonic scale; None when its fact was not made in this life of the node."""
+        return self._breaks.get((worker, at))
+
+    def break_known(self, worker: tuple[str, str], at: datetime) -> None:
+        """The fact about this break is there, or will not be."""
+        self._breaks.pop((worker, at), None)
+
     def saw_worker(self, worker: tuple[str, str], now: Moment) -> None:
         """A worker was heard."""
         self._seen[worker] = now
@@ -191,6 +230,7 @@ class Evidence:
             "workers": len(self._seen),
             "broken": len(self._broken),
             "turns": len(self._turns),
+            "under way": len(self.stalls) + len(self.givings_up) + len(self.grounds.reaps) + len(self._breaks),
             **self.presence.sizes(),
             **self.grounds.sizes(),
         }

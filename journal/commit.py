@@ -41,6 +41,7 @@ from journal.locks import Locks
 from journal.mapper import Codec, Meta, Recorded
 from journal.pending import Command, Pending, StoredFact
 from journal.registers import Registers, Write
+from journal.repeats import Fenceless, as_before
 from journal.store import Store
 from journal.streams import Streams
 from journal.topics import FOLDS, Fold
@@ -80,6 +81,8 @@ class Context(msgspec.Struct, frozen=True):
     traceparent: str | None = None
     command_id: str | None = None
     request_digest: str | None = None
+    fenceless: Fenceless | None = None
+    """What earlier versions compared instead, when a fence was presented beside the request's body."""
 
 
 class Done(msgspec.Struct, Generic[T], eq=False, gc=False):
@@ -242,7 +245,7 @@ class Journal:
         row = self.store.command(context.command_id)
         if row is None:
             return None
-        if row.request_digest != context.request_digest:
+        if row.request_digest != context.request_digest and not as_before(self.store, row, context.fenceless):
             raise IdempotencyMismatch(context.command_id)
         self._catch_up(row.last)
         return Done(decode(row.answer), row.last, repeated=True)

@@ -10,9 +10,14 @@ from projections.live.deadlines import Due
 
 
 def react(due: Due, scene: Scene) -> Reaction:
-    """Expire the lease if its mark is old; look again if it was renewed; nothing if it has ended meanwhile."""
+    """Expire the lease if its mark is old; look again if it was renewed; nothing if it has ended meanwhile.
+
+    A held lease whose mark is missing, and that no expiry has taken, gets a new one.
+    """
     run_id = due.subject[0]
     mark = scene.evidence.leases.get(run_id)
+    if mark is None and scene.live.tenures.held_under(run_id) == due.mark and not scene.evidence.leases.taken(run_id):
+        return Do("expire_lease", lambda desk: expire_lease(desk, run_id))
     if mark is None or str(mark.fence) != due.mark:
         return None
     if mark.live(scene.now):

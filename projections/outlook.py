@@ -85,9 +85,10 @@ def _effects(keys: list[str]) -> str:
 def _of_queued(standing: Standing, phase: Queued, now: Moment, blocked: Blocked | None) -> str:
     run, lease = standing.known, standing.lease
     if isinstance(lease, Reserved):
+        lapses = when(standing.ends_at(lease.lapses_at, now), now)
         return (
             f"worker {lease.worker!r} binds its reservation and starts attempt {run.attempt + 1}, or the reservation "
-            f"lapses {when(lease.lapses_at, now)} and the run is queued as it was; a pause or a cancel would end it."
+            f"lapses {lapses} and the run is queued as it was; a pause or a cancel would end it."
         )
     if phase.due_at > now.wall:
         return (
@@ -150,7 +151,7 @@ def _unless_renewed(run: Run, standing: Standing, lease: Held, now: Moment) -> s
     if run.pause_asked:
         return f"it was asked to pause, and the run is paused as soon as its attempt ends; {unless}"
     if lease.slice_ends_at is not None:
-        return f"its slice ends {when(lease.slice_ends_at, now)}, and {unless}"
+        return f"its slice ends {when(standing.ends_at(lease.slice_ends_at, now), now)}, and {unless}"
     return unless
 
 

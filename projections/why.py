@@ -355,7 +355,8 @@ def _clocks(standing: Standing, history: History, case: Case) -> list[dict[str, 
     if isinstance(lease, Held):
         clocks.extend(_lease_clocks(standing, lease, now, past=case.as_of is not None))
     if isinstance(lease, Reserved):
-        clocks.append(_clock(Clock("reservation", _recorded_at(history.last(LeaseReserved)), lease.lapses_at)))
+        since, lapses_at = _recorded_at(history.last(LeaseReserved)), standing.ends_at(lease.lapses_at, now)
+        clocks.append(_clock(Clock("reservation", since, lapses_at)))
     if run.cancel is not None and not isinstance(run.phase, Settled):
         clocks.append(_clock(Clock("cancel_grace", run.cancel.asked_at, run.cancel.settles_at)))
     if isinstance(run.phase, Queued) and run.phase.due_at > now.wall:
@@ -373,7 +374,7 @@ def _lease_clocks(standing: Standing, lease: Held, now: Moment, *, past: bool) -
     else:
         yield _clock(Clock("reconnect" if mark.detached else "lease", mark.renewed_at, now.wall_at(mark.deadline)))
     if lease.slice_ends_at is not None and not lease.sliced:
-        yield _clock(Clock("slice", lease.granted_at, lease.slice_ends_at))
+        yield _clock(Clock("slice", lease.granted_at, standing.ends_at(lease.slice_ends_at, now)))
 
 
 def _due_name(reason: str) -> str:

@@ -95,7 +95,7 @@ async def observe(call: Call, workspace_id: str, body: asked.Observe) -> Answer:
 @router.post(f"{WORKSPACE}/assert", response_model=wire.Asserted)
 async def assert_needed(call: Call, workspace_id: str, body: requests.Nothing) -> Answer:
     """Say that the workspace is still needed; without this for long enough its body is reaped."""
-    return workspaces.assert_needed(call.desk, call.caller, workspace_id)
+    return await workspaces.assert_needed(call.desk, call.caller, workspace_id)
 
 
 @router.delete(WORKSPACE, response_model=wire.Workspace)

@@ -191,7 +191,7 @@ class Invalid(Problem):
 
 
 class IdempotencyMismatch(Invalid):
-    """The same idempotency key was used before, with another body."""
+    """The same idempotency key was used before, with another body or under another fence."""
 
     codes = frozenset({"idempotency_mismatch"})
 

@@ -57,15 +57,16 @@ from domain.workspace_facts import WorkspaceLost
 from evidence.memory import Evidence
 from journal.mapper import Recorded
 from projections.live.bells import Bells
-from projections.live.cards import Card, Grant, WorkerKey, card_of, ends
+from projections.live.cards import Card, WorkerKey, card_of, ends
 from projections.live.clocks import WorkClocks
-from projections.live.deadlines import LEASE_KINDS, RUN_KINDS, Deadlines, Graces, Kind, due
+from projections.live.deadlines import RUN_KINDS, Deadlines, Graces, Kind, due
 from projections.live.fleet import Fleet
 from projections.live.grounds import Grounds
 from projections.live.leaders import Leaders
 from projections.live.limits import Earmark, Limits
 from projections.live.places import Places
 from projections.live.ready import Ready
+from projections.live.tenures import Tenures
 from projections.live.turns import Admissions
 
 
@@ -79,20 +80,18 @@ class Live:
         self.deadlines = Deadlines()
         self.bells = Bells()
         self.places = Places(self.limits, self.ready, self.bells)
-        self.reservations: dict[str, str] = {}
-        """Reservation token to run id."""
+        self.tenures = Tenures(evidence.leases, self.deadlines)
+        self.reservations = self.tenures.tokens
         self.fleet = Fleet(self.limits, self.bells, self.deadlines, graces.worker_gone_s)
         self.workers = self.fleet.workers
         self.leaders = Leaders(graces.leader_grace_s, self.deadlines, evidence.presence)
         self.clocks = WorkClocks(evidence, self.remind)
         self.grounds = Grounds(evidence.grounds, self.deadlines, graces)
         self.admissions = Admissions(graces.admission_s, self.deadlines)
-        self.doubtful: dict[tuple[str, ...], Earmark] = {}
-        """Grants that storage could not tell the outcome of, by run and worker."""
+        self.doubtful: dict[tuple[str, ...], list[Earmark]] = {}
+        """Grants that storage could not tell the outcome of, by run and worker; none for one that was only refused."""
         self.on_deadline: Callable[[], None] = lambda: None
         self._evidence = evidence
-        self._held: dict[str, Grant] = {}
-        self._tokens: dict[str, tuple[str, float]] = {}
         self._replaying = True
         self.bells.may_take = self.fleet.has_room
 
@@ -139,12 +138,7 @@ class Live:
                 self._offer(card, card.due_at, now)
             if card.cancel_s is not None:
                 self.deadlines.restart(due(now.mono + card.cancel_s, "cancel", (card.run_id,), ""))
-        for run_id, (token, length_s) in self._tokens.items():
-            self.deadlines.restart(due(now.mono + length_s, "reservation", (run_id,), token))
-        for run_id, held in self._held.items():
-            self._held[run_id] = held._replace(slice_mono=None if held.slice_mono is None else held.slice_mono + late_s)
-            self._evidence.leases.grant(run_id, held.fence, now.mono + held.ttl_s, now)
-            self.deadlines.restart(due(now.mono + held.ttl_s, "lease", (run_id,), str(held.fence)))
+        self.tenures.rebase(now, late_s)
         self.clocks.rebase(now, late_s)
         self.grounds.rebase(now, late_s, self.cards.keys())
         self.admissions.rebase(now)
@@ -254,10 +248,7 @@ class Live:
             case LeaseReserved():
                 self._taken(run_id, fact.worker)
                 self._note_grant(run_id, fact)
-                length_s = (fact.lapses_at - at.wall).total_seconds()
-                self.reservations[fact.token] = run_id
-                self._tokens[run_id] = (fact.token, length_s)
-                self.remind("reservation", at.mono + length_s, (run_id,), fact.token)
+                self.tenures.reserved(run_id, fact, at)
             case ReservationCancelled() | ReservationLapsed():
                 self._freed(run_id, at, requeue=True)
             case LeaseExpired():
@@ -266,19 +257,13 @@ class Live:
             case LeaseReleased() | LeaseRevoked():
                 self._freed(run_id, at, requeue=False)
             case SliceEnded():
-                self._sliced(run_id, at)
+                self.tenures.sliced(run_id, at)
             case _:
                 assert_never(fact)
 
     def _granted(self, run_id: str, fact: FenceBumped | LeaseBound, at: Moment) -> None:
-        self._forget_token(run_id)
         self._taken(run_id, fact.worker)
-        self._evidence.leases.grant(run_id, fact.fence, at.mono + fact.ttl_s, at)
-        self.remind("lease", at.mono + fact.ttl_s, (run_id,), str(fact.fence))
-        mono = None if fact.slice_ends_at is None else at.mono + (fact.slice_ends_at - at.wall).total_seconds()
-        self._held[run_id] = Grant(fact.ttl_s, fact.fence, mono)
-        if mono is not None:
-            self.remind("slice", mono, (run_id,), str(fact.fence))
+        self.tenures.granted(run_id, fact, at)
 
     def _taken(self, run_id: str, worker_id: str) -> None:
         card = self.cards.get(run_id)
@@ -291,17 +276,8 @@ class Live:
         if card is not None:
             self.bells.send_away((card.queue[0], worker_id))
 
-    def _forget_token(self, run_id: str) -> None:
-        reserved = self._tokens.pop(run_id, None)
-        if reserved is not None:
-            del self.reservations[reserved[0]]
-            self.deadlines.forget("reservation", (run_id,))
-
     def _freed(self, run_id: str, at: Moment, *, requeue: bool) -> None:
-        self._forget_token(run_id)
-        self._held.pop(run_id, None)
-        self._evidence.leases.drop(run_id)
-        self.deadlines.forget_each(LEASE_KINDS, (run_id,))
+        self.tenures.ended(run_id)
         self._evidence.forget_turns(run_id)
         self.grounds.lease_ended(run_id)
         if not self._replaying:
@@ -324,36 +300,39 @@ class Live:
             self.bells.ring_worker(earmark.worker)
         elif isinstance(lease, Vacant) and self.limits.holding(earmark.run_id) is earmark.holding:
             self.places.free(earmark.run_id)
-            card = self.cards.get(earmark.run_id)
-            if card is not None and isinstance(run, Run) and isinstance(run.phase, Queued):
-                self._offer(card, run.phase.due_at, now)
-                self.on_deadline()
+        self.queue_again(earmark.run_id, run, lease, now)
 
-    def give_up(self, earmark: Earmark) -> None:
-        """The journal refuses this grant: give its place back, and leave the run to its next fact."""
+    def queue_again(self, run_id: str, run: Run | Absent, lease: Lease, now: Moment) -> None:
+        """Have a run in its queue if the journal says that it is queued, and no grant of it is on the way."""
+        card = self.cards.get(run_id)
+        if card is None or card.ready or self.limits.holding(run_id) is not None or not isinstance(lease, Vacant):
+            return
+        if isinstance(run, Run) and isinstance(run.phase, Queued):
+            self._offer(card, run.phase.due_at, now)
+            self.on_deadline()
+
+    def give_up(self, earmark: Earmark, mono: float) -> None:
+        """The journal refuses this grant: give its place back, and see at that moment whether the run is queued."""
         if earmark.holding is None:
             self.limits.unlend(earmark.run_id, earmark.worker)
         elif self.limits.holding(earmark.run_id) is earmark.holding:
             self.places.free(earmark.run_id)
+        self._ask_again(earmark, mono)
 
     def doubt(self, earmark: Earmark, mono: float) -> None:
         """Storage cannot tell the outcome of this grant: ask again at that moment."""
+        self._ask_again(earmark, mono).append(earmark)
+
+    def _ask_again(self, earmark: Earmark, mono: float) -> list[Earmark]:
         subject = (earmark.run_id, *earmark.worker)
-        self.doubtful[subject] = earmark
         self.remind("grant", mono, subject, "")
         self.on_deadline()
-
-    def _sliced(self, run_id: str, at: Moment) -> None:
-        self.deadlines.forget("slice", (run_id,))
-        held = self._held.get(run_id)
-        if held is not None:
-            self._evidence.leases.extend(run_id, at.mono + held.ttl_s)
-            self.remind("lease", at.mono + held.ttl_s, (run_id,), str(held.fence))
+        return self.doubtful.setdefault(subject, [])
 
     def slice_left_s(self, run_id: str, now: Moment) -> float | None:
         """How long the holder may go on before its slice ends; None when there is no slice."""
-        held = self._held.get(run_id)
-        return None if held is None or held.slice_mono is None else max(0.0, held.slice_mono - now.mono)
+        ends = self.tenures.ends(run_id) if run_id in self.tenures.held else None
+        return None if ends is None else max(0.0, ends - now.mono)
 
     def _worker(self, worker: WorkerKey, fact: WorkerFact, at: Moment) -> None:
         match fact:
@@ -369,7 +348,7 @@ class Live:
             case WorkerReleased():
                 self.fleet.release(worker)
             case WorkerDetached():
-                self._shorten(worker, at.mono + fact.window_s)
+                self._shorten(worker, fact)
                 self._unheard_of(worker, at, at.mono + fact.window_s)
             case WorkerDrained():
                 self.bells.ring_worker(worker)
@@ -387,16 +366,17 @@ class Live:
         if card is not None:
             self.fleet.note_grant((card.queue[0], fact.worker), run_id, fact)
 
-    def _shorten(self, worker: WorkerKey, deadline: float) -> None:
-        """Its last stream was closed by its side: its leases end by then unless it is heard again.
+    def _shorten(self, worker: WorkerKey, fact: WorkerDetached) -> None:
+        """The worker's last stream was closed by its side: its leases end soon after that unless it is heard again.
 
-        One whose loss would spend the run's last attempt, or decide a loss of its ground, keeps its ttl.
+        A lease whose loss would spend the run's last attempt, or decide a loss of its ground, keeps its ttl. So do all
+        when nobody here knows when it was.
         """
-        if self._replaying:
+        broke = self._evidence.broke_at(worker, fact.detached_at)
+        if self._replaying or broke is None:
             return
         for run_id in self.limits.held_by(worker):
-            card, held, holding = self.cards.get(run_id), self._held.get(run_id), self.limits.holding(run_id)
+            card, holding = self.cards.get(run_id), self.limits.holding(run_id)
             its_own = holding is not None and holding.worker == worker and not self.grounds.undecided(run_id)
-            if its_own and held is not None and card is not None and card.failed_attempts + 1 < card.max_attempts:
-                self._evidence.leases.shorten(run_id, deadline)
-                self.remind("lease", deadline, (run_id,), str(held.fence))
+            if its_own and card is not None and card.failed_attempts + 1 < card.max_attempts:
+                self.tenures.shorten(run_id, broke, fact.window_s)

@@ -35,6 +35,8 @@ class Ready:
         self._lanes: dict[QueueKey, Lanes] = {}
         self._later: list[tuple[datetime, str, int]] = []
         self._by_key: dict[QueueKey, dict[ConcurrencyKey, Lanes]] = {}
+        self._aside: dict[QueueKey, int] = {}
+        """Most entries that are laid aside with their keys, by queue; void ones count until they are swept out."""
         self._depth: dict[QueueKey, int] = {}
         self._total = 0
 
@@ -66,7 +68,7 @@ class Ready:
         return self._bring_back(card.key, card.labels)
 
     def _forget(self, queue: QueueKey) -> None:
-        for kept in (self._depth, self._lanes, self._by_key):
+        for kept in (self._depth, self._lanes, self._by_key, self._aside):
             kept.pop(queue, None)
         if not self._total:
             self._later.clear()
@@ -130,6 +132,7 @@ class Ready:
     def release_keys(self, queue: QueueKey) -> list[Card]:
         """The queue's limit per key was changed: bring back every run that waited for a key."""
         waiting = [lane for lanes in self._by_key.pop(queue, {}).values() for lane in lanes.values()]
+        self._aside.pop(queue, None)
         back = [self._card(run_id, stamp) for lane in waiting for _, run_id, stamp in lane]
         for card in back:
             if card is not None:
@@ -162,9 +165,27 @@ class Ready:
                 return entry
             heappop(lane)
             if card is not None and card.key is not None:
-                keys = self._by_key.setdefault(card.queue, {})
-                heappush(keys.setdefault(card.key, {}).setdefault(card.labels, []), entry)
+                self._lay_aside(card.queue, card.key, card.labels, entry)
         return None
+
+    def _lay_aside(self, queue: QueueKey, key: ConcurrencyKey, labels: Labels, entry: Entry) -> None:
+        keys = self._by_key.setdefault(queue, {})
+        heappush(keys.setdefault(key, {}).setdefault(labels, []), entry)
+        self._aside[queue] = self._aside.get(queue, 0) + 1
+        if self._aside[queue] > 2 * self._depth[queue] + SPARE:
+            self._sweep(queue)
+
+    def _sweep(self, queue: QueueKey) -> None:
+        """Keep of what is laid aside in this queue only what is queued."""
+        kept: dict[ConcurrencyKey, Lanes] = {}
+        for key, lanes in self._by_key[queue].items():
+            for labels, lane in lanes.items():
+                left = [entry for entry in lane if self._card(entry[1], entry[2]) is not None]
+                if left:
+                    heapify(left)
+                    kept.setdefault(key, {})[labels] = left
+        self._by_key[queue] = kept
+        self._aside[queue] = sum(len(lane) for lanes in kept.values() for lane in lanes.values())
 
     def ahead(self, card: Card, most: int) -> int:
         """How many due runs of its queue come before this one; no more than ``most`` are counted.

@@ -20,7 +20,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from api import requests
-from api.admission import Gate, Tickets, acting, caller_of
+from api.admission import Asked, Gate, Tickets, acting, caller_of
 from api.app import endpoints
 from api.bodies import Reader
 from api.calls import Call, Tree, _read_query
@@ -100,7 +100,7 @@ def idempotency_key(data: bytes) -> None:
     """What a command is remembered by, and the trace that it belongs to."""
     half = len(data) // 2
     scope = {"method": "POST", "path": "/v1/runs", "raw_path": data[half:]}
-    caller_of(ENTRY, scope, {b"idempotency-key": data[:half], b"traceparent": data[half:]}, {"a": 1})
+    caller_of(ENTRY, scope, {b"idempotency-key": data[:half], b"traceparent": data[half:]}, Asked({"a": 1}))
 
 
 def cursor(data: bytes) -> None:

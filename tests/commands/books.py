@@ -15,7 +15,7 @@ def books(desk: Desk) -> dict[str, Any]:
     live = desk.live
     return {
         "cards": {run_id: _card(card) for run_id, card in sorted(live.cards.items())},
-        "leases": {run_id: (grant.ttl_s, grant.fence) for run_id, grant in sorted(live._held.items())},
+        "leases": {run_id: (grant.ttl_s, grant.fence) for run_id, grant in sorted(live.tenures.held.items())},
         "holdings": {run_id: msgspec.structs.astuple(held) for run_id, held in sorted(live.limits._holdings.items())},
         "by_worker": {worker: sorted(held) for worker, held in live.limits._by_worker.items() if held},
         "by_queue": dict(+live.limits._by_queue),
@@ -67,8 +67,8 @@ def leftovers(desk: Desk) -> dict[str, int]:
     live, ready, limits = desk.live, desk.live.ready, desk.live.limits
     sizes = {
         "cards": len(live.cards),
-        "held": len(live._held),
-        "tokens": len(live._tokens),
+        "held": len(live.tenures.held),
+        "tokens": len(live.tenures.promised),
         "reservations": len(live.reservations),
         "doubtful": len(live.doubtful),
         "bells": len(live.bells),

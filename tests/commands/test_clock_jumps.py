@@ -8,12 +8,13 @@ import pytest
 
 from commands import explaining, steering, workers
 from domain.lease import LeaseHeld
+from domain.values import Moment
 from domain.worker import WorkerInQuarantine
 from tests.commands.books import leftovers
 from tests.commands.test_claiming_by_id import park
 from tests.commands.test_poison import poisoned
 from tests.commands.test_reservations import bind, reserved
-from tests.commands.world import ADMIN, World, text
+from tests.commands.world import ADMIN, World, plain, text
 
 HOUR_S = 3_600.0
 JUMPS = pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S, -2.0, 2.0])
@@ -94,6 +95,50 @@ async def test_a_reservation_is_bound_whatever_the_wall_shows(world: World, jump
     world.clock.set_wall(jump_s)
 
     assert 1 == (await bind(world, token))["fence"]
+
+
+@JUMPS
+async def test_a_reserved_run_is_refused_with_what_is_really_left(world: World, jump_s: float) -> None:
+    run_id, _ = await reserved(world)
+    await world.worker("w2")
+    world.go(90)
+    world.clock.set_wall(jump_s)
+    refused = await world.refused_or(world.claim_run(run_id, "w2"))
+    assert isinstance(refused, LeaseHeld)
+    explained = plain(explaining.explain(world.desk, ADMIN, run_id))
+    (clock,) = [clock for clock in explained["clocks"] if clock["name"] == "reservation"]
+    lapses_at = plain(world.clock().after(30).wall)
+
+    assert 30 == refused.retry_after_s
+    assert lapses_at == clock["due_at"] == explained["waiting_for"][0]["details"]["lapses_at"]
+    assert "in 30 s" in explained["next"]
+
+
+@JUMPS
+async def test_a_lease_in_the_middle_of_its_slice_is_taken_over_and_one_at_its_end_is_left_to_it(
+    world: World, jump_s: float
+) -> None:
+    middle, _ = await world.held("w1", ttl=10, hold=1800)
+    end, _ = await world.held("w1", ttl=10, hold=10)
+    await world.worker("w2", slots=2)
+    world.go(10)
+    world.clock.set_wall(jump_s)
+
+    assert 2 == (await world.claim_run(middle, "w2"))["fence"]
+    assert isinstance(await world.refused_or(world.claim_run(end, "w2")), LeaseHeld)
+    await world.keep()
+    assert "running" == world.state(end)
+    assert 0 == (await world.show(end))["failed_attempts"]
+
+
+@JUMPS
+async def test_where_a_slice_ends_is_told_by_the_clock_that_ends_it(world: World, jump_s: float) -> None:
+    run_id, _ = await world.held("w1", hold=1800)
+    world.go(10)
+    world.clock.set_wall(jump_s)
+    (told,) = [c for c in explaining.explain(world.desk, ADMIN, run_id)["clocks"] if c["name"] == "slice"]
+
+    assert world.clock().after(1790).wall == told["due_at"]
 
 
 @JUMPS
@@ -240,6 +285,25 @@ async def test_a_run_that_is_not_due_any_more_does_not_keep_a_due_one_waiting(wo
     assert early == (await world.claimed("w1"))["run_id"]
     await world.later(5)
     assert late == (await world.claimed("w1"))["run_id"]
+
+
+async def test_a_run_that_becomes_due_while_it_is_refused_for_not_being_due_stays_in_its_queue(world: World) -> None:
+    await world.worker("w1")
+    run_id = await world.submit()
+    world.clock.set_wall(-0.001)
+    world.desk.clock = world.journal._clock = lambda: _a_moment_later(world)
+    assert [] == await world.claim("w1")
+    world.desk.clock = world.journal._clock = world.clock
+    await world.keep()
+
+    assert run_id == (await world.claimed("w1"))["run_id"]
+
+
+def _a_moment_later(world: World) -> Moment:
+    """Every reading of the clock takes a while, as on a busy machine."""
+    now = world.clock()
+    world.go(0.0008)
+    return now
 
 
 async def test_a_waiting_claim_is_told_when_a_run_is_due_again(world: World) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from domain.claiming import LimitReached
 from domain.lease import FenceBumped, LeaseHeld
+from domain.run import ABSENT, run_stream
 from journal.errors import JournalBusy, JournalContended, OutcomeUnknown
 from tests.commands.test_claiming_by_id import park
 from tests.commands.test_claiming_by_queue import limited
@@ -210,6 +211,28 @@ async def test_a_run_is_not_forgotten_when_storage_cannot_tell_whether_it_was_gr
     assert {} == world.desk.live.doubtful
 
 
+async def test_every_doubt_about_one_run_is_found_out(each_world: World) -> None:
+    world = each_world
+    await limited(world, most=1)
+    run_id = await world.submit()
+    await world.worker("w1", slots=2)
+    store: Any = world.journal.store
+    reading = store.stream
+    for _ in range(3):
+        async with world.gate.closed() as gate:
+            failing = world.start(world.claim_run(run_id, "w1"))
+            await gate.reached()
+            gate.fails()
+            store.stream = _unreadable
+        assert isinstance(await world.refused_or(failing), OutcomeUnknown)
+        store.stream = reading
+    assert 1 == world.desk.live.limits.total()
+    await world.later(1)
+
+    assert ({}, 0, {}) == (world.desk.live.doubtful, world.desk.live.limits.total(), world.desk.live.limits._lent)
+    assert run_id == (await world.claimed("w1"))["run_id"]
+
+
 def _unreadable(name: str) -> Any:
     message = f"{name} cannot be read"
     raise OSError(message)
@@ -333,3 +356,20 @@ async def test_a_run_that_only_the_index_takes_for_queued_is_not_granted_and_kee
     assert ["was picked and refused" in record.message for record in caplog.records] == [True]
     assert (1, {}) == (world.desk.live.limits.count(("default", "w2")), world.desk.live.limits._lent)
     assert (state == "held") == (world.desk.live.limits.count(("default", "w1")) == 1)
+
+
+async def test_a_run_that_was_picked_and_refused_is_in_its_queue_again_if_it_belongs_there(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await world.submit()
+    await world.worker("w1")
+    store, load = world.journal.streams, world.journal.streams.load
+    store.load = lambda stream: ABSENT if stream == run_stream(run_id) else load(stream)  # type: ignore[method-assign]
+    assert [] == await world.claim("w1")
+    store.load = load  # type: ignore[method-assign]
+    assert ["was picked and refused" in record.message for record in caplog.records] == [True]
+    assert 0 == world.desk.live.limits.total()
+    await world.later(1)
+
+    assert run_id == (await world.claimed("w1"))["run_id"]
+    assert {} == world.desk.live.doubtful

@@ -310,7 +310,7 @@ async def test_only_those_whose_business_it_is_may_report_assert_and_destroy(wor
         with pytest.raises(NotAllowed):
             await see(world, workspace_id, saw("gone"), caller=stranger)
         with pytest.raises(NotAllowed):
-            workspaces.assert_needed(world.desk, stranger, workspace_id)
+            await workspaces.assert_needed(world.desk, stranger, workspace_id)
     for stranger in (other, leader("bob")):
         with pytest.raises(NotAllowed):
             await workspaces.release_workspace(world.desk, stranger, workspace_id)
@@ -371,14 +371,14 @@ async def test_an_assertion_is_refused_once_the_run_has_ended_or_the_workspace_i
     other_run, _, other = await standing(world, on_workspace_lost="retry_fresh")
     await see(world, other, saw("gone"))
 
-    answer = workspaces.assert_needed(world.desk, ADMIN, workspace_id)
+    answer = await workspaces.assert_needed(world.desk, ADMIN, workspace_id)
     await world.close(run_id, fence)
 
     assert {"workspace_id": workspace_id, "idle_reap_s": 1800.0, "next_within_s": 300.0} == answer
     with pytest.raises(SettledOtherwise):
-        workspaces.assert_needed(world.desk, ADMIN, workspace_id)
+        await workspaces.assert_needed(world.desk, ADMIN, workspace_id)
     with pytest.raises(WorkspaceOver):
-        workspaces.assert_needed(world.desk, ADMIN, other)
+        await workspaces.assert_needed(world.desk, ADMIN, other)
     assert "queued" == world.state(other_run)
 
 

@@ -182,9 +182,9 @@ async def test_a_slow_expiry_of_one_lease_does_not_let_another_live_longer(each_
     async with world.gate.closed() as gate:
         keeping = world.start(world.keep())
         await gate.reached()
+        world.go(2)
         beat = world.start(world.beat("w1", (slow, first), (other, second)))
         await world.settle()
-        world.go(2)
     answers = await beat
     await keeping
 
@@ -193,8 +193,8 @@ async def test_a_slow_expiry_of_one_lease_does_not_let_another_live_longer(each_
 
 async def test_a_missing_mark_is_made_as_now_and_expires_like_any_other(world: World) -> None:
     run_id, fence = await world.held("w1", ttl=10)
-    world.desk.evidence.leases.take(run_id)
-    await world.later(10)
+    world.desk.evidence.leases.drop(run_id)
+    await world.later(9)
     assert "running" == world.state(run_id)
     assert "renewed" == (await world.beats("w1", run_id, fence))["outcome"]
     await world.later(10)

@@ -106,9 +106,9 @@ async def test_what_an_observer_may_see_and_assert_is_what_it_observes(world: Wo
     await observer(world)
     key = worker_key("obs")
 
-    workspaces.assert_needed(world.desk, key, watched)
+    await workspaces.assert_needed(world.desk, key, watched)
     with pytest.raises(NotAllowed):
-        workspaces.assert_needed(world.desk, key, other)
+        await workspaces.assert_needed(world.desk, key, other)
 
     assert shown(world, watched)["last_asserted_at"] is not None
 

@@ -1,18 +1,21 @@
 """Reservations: a grant ahead of readiness. It counts, it gives no right to write, and it consumes nothing."""
 
+import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from commands import claims, ending, holding, steering
 from commands.desk import Caller, NotAllowed
+from commands.explaining import explain
 from domain.claiming import LimitReached
-from domain.lease import FenceLost, ReservationLost
+from domain.lease import FenceLost, LeaseHeld, ReservationLost
 from domain.run_facts import AttemptStarted
 from tests.commands.books import leftovers
 from tests.commands.test_claiming_by_id import park
 from tests.commands.test_claiming_by_queue import limited
-from tests.commands.world import ADMIN, World, closing, command, plain, text, worker_key
+from tests.commands.world import ADMIN, World, closing, command, opened, plain, text, worker_key
 
 
 async def reserved(world: World, worker_id: str = "w1", **wish: Any) -> tuple[str, str]:
@@ -258,3 +261,30 @@ async def test_an_answer_that_is_given_meanwhile_is_seen_by_who_binds(world: Wor
     claim = await world.claimed("w1", reserve=True)
 
     assert ["yes"] == [given["answer"] for given in (await bind(world, claim["token"]))["answers"]]
+
+
+async def test_a_reservation_is_over_at_its_deadline_though_that_is_not_recorded_yet(each_world: World) -> None:
+    world = each_world
+    run_id, token = await reserved(world)
+    world.go(120)
+    assert isinstance(await world.refused_or(bind(world, token)), ReservationLost)
+    assert "reserved" == world.state(run_id)
+    await world.keep()
+
+    assert "queued" == world.state(run_id)
+
+
+async def test_a_reservation_has_its_whole_time_again_after_a_day_without_service_and_says_so(data_dir: Path) -> None:
+    ids = itertools.count(1)
+    async with opened(data_dir, ids) as world:
+        run_id, _ = await reserved(world)
+        world.go(30)
+    world.go(86_400)
+    async with opened(data_dir, ids) as world:
+        await world.worker("w2")
+        refused = await world.refused_or(world.claim_run(run_id, "w2"))
+        (told,) = [c for c in explain(world.desk, ADMIN, run_id)["clocks"] if c["name"] == "reservation"]
+
+        assert isinstance(refused, LeaseHeld)
+        assert 120 == refused.retry_after_s
+        assert world.clock().after(120).wall == told["due_at"]

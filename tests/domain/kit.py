@@ -20,7 +20,7 @@ import msgspec
 
 from domain import effects, lease, run, workspace
 from domain.decider import fold
-from domain.lease import FenceBumped, LeaseBound, LeaseMark
+from domain.lease import FenceBumped, LeaseBound, LeaseMark, LeaseReserved, SliceEnded
 from domain.refusal import Refusal
 from domain.run import Run
 from domain.run_facts import RunFact, State
@@ -104,6 +104,10 @@ class Given:
     def unmarked(self) -> "Given":
         """The same, the evidence register having been lost."""
         return self.marked(None)
+
+    def clockless(self) -> "Given":
+        """The same, where no clock runs on the reservation or the slice."""
+        return Given(msgspec.structs.replace(self.standing, ends=None), self.remains)
 
     def marked(self, mark: LeaseMark | None) -> "Given":
         """The same with this mark in the evidence register."""
@@ -206,6 +210,7 @@ def told(standing: Standing, facts: Iterable[Fact | On]) -> Standing:
         lease=fold(lease.evolve, standing.lease, [fact for fact in bare if isinstance(fact, lease.LeaseFact)]),
         effects=fold(effects.evolve, standing.effects, [fact for fact in bare if isinstance(fact, effects.EffectFact)]),
         mark=_mark(standing.mark, bare),
+        ends=_ends(standing.ends, bare),
         workspaces=_grounds(standing.workspaces, named),
     )
 
@@ -254,6 +259,21 @@ def _mark(mark: LeaseMark | None, facts: Iterable[Fact]) -> LeaseMark | None:
             deadline = NOON.mono + (fact.granted_at - NOON.wall).total_seconds() + fact.ttl_s
             mark = LeaseMark(fence=fact.fence, deadline=deadline, renewed_at=fact.granted_at)
     return mark
+
+
+def _ends(ends: float | None, facts: Iterable[Fact]) -> float | None:
+    for fact in facts:
+        if isinstance(fact, LeaseReserved):
+            ends = _mono(fact.lapses_at)
+        elif isinstance(fact, FenceBumped | LeaseBound):
+            ends = None if fact.slice_ends_at is None else _mono(fact.slice_ends_at)
+        elif isinstance(fact, lease.LeaseFact) and not isinstance(fact, SliceEnded):
+            ends = None
+    return ends
+
+
+def _mono(instant: datetime) -> float:
+    return NOON.mono + (instant - NOON.wall).total_seconds()
 
 
 def flat(facts: Iterable[Told]) -> Iterable[Fact | On]:

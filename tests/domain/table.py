@@ -68,9 +68,9 @@ TABLE: dict[str, dict[str, str]] = {
         "! wrong_state": f"{WAITING}, {_LEASE_PAST}",
     },
     "bind": {
-        "running: LeaseBound AttemptStarted": RESERVED,
-        "! reservation_lost": f"absent, {QUEUED}, {HELD}, {CANCELLING}, {WAITING}, {KEPT}, {PAUSED}, {JUDGED}, "
-        f"{SETTLED}",
+        "running: LeaseBound AttemptStarted": "reserved",
+        "! reservation_lost": f"absent, reserved past, {QUEUED}, {HELD}, {CANCELLING}, {WAITING}, {KEPT}, {PAUSED}, "
+        f"{JUDGED}, {SETTLED}",
     },
     "cancel reservation": {
         "queued: ReservationCancelled": RESERVED,

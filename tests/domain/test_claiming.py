@@ -29,7 +29,7 @@ from domain.run_facts import (
     RunSettled,
     WorkerTimeout,
 )
-from domain.values import Fact
+from domain.values import Fact, Moment
 from tests.domain.commands import bind, cancel, cancel_reservation, claim, close, lapse, pause, reserve, resume, write
 from tests.domain.facts import (
     bound,
@@ -176,6 +176,20 @@ def test_where_deadline_and_slice_end_fall_on_one_instant_a_claim_leaves_the_sli
     given(submitted(), granted("ada", slice_ends=60)).when(claim("bob"), at=60).then_refused(LeaseHeld)
 
 
+@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+def test_whether_a_slice_is_over_is_no_question_to_the_wall_clock(ahead_s: float) -> None:
+    def set_wall(decide: Decide) -> Decide:
+        return lambda standing, remains, now: decide(standing, remains, Moment(now.after(ahead_s).wall, now.mono))
+
+    together = given(submitted(), granted("ada", slice_ends=60))
+    in_the_middle = given(submitted(), granted("ada", slice_ends=1800))
+
+    together.when(set_wall(claim("bob")), at=60).then_refused(LeaseHeld)
+    in_the_middle.when(set_wall(claim("bob")), at=60).then(
+        LeaseExpired, WorkerTimeout, AttemptEnded, FenceBumped, AttemptStarted
+    )
+
+
 @pytest.mark.origin("K10", "R6")
 @pytest.mark.parametrize("asked", ["cancel", "pause"])
 def test_a_claim_does_not_overtake_a_cancel_or_a_pause_that_waits_for_the_attempts_end(asked: str) -> None:
@@ -272,6 +286,32 @@ def test_a_reserved_run_is_refused_to_others_with_the_time_until_the_reservation
     refusal = given(submitted(), reserved("ada", lapses=120)).when(claim("bob"), at=90).then_refused(LeaseHeld)
 
     assert ("ada", 30.0) == (refusal.holder, refusal.retry_after_s)
+
+
+@pytest.mark.parametrize("at", [120, 500])
+def test_a_reservation_that_should_have_lapsed_by_now_may_do_so_at_any_moment(at: float) -> None:
+    refusal = given(submitted(), reserved("ada", lapses=120)).when(claim("bob"), at=at).then_refused(LeaseHeld)
+
+    assert 0.0 == refusal.retry_after_s
+
+
+def test_where_no_clock_runs_on_a_reservation_or_a_slice_neither_is_over() -> None:
+    reserve_of_ada = given(submitted(), reserved("ada", lapses=120)).clockless()
+
+    assert 0.0 == reserve_of_ada.when(claim("bob"), at=30).then_refused(LeaseHeld).retry_after_s
+    reserve_of_ada.when(bind("t1"), at=500).then(LeaseBound, AttemptStarted)
+    given(submitted(), granted("ada", slice_ends=60)).clockless().when(claim("bob"), at=60).then(
+        LeaseExpired, WorkerTimeout, AttemptEnded, FenceBumped, AttemptStarted
+    )
+
+
+def test_a_reservation_is_bound_until_its_deadline_and_over_at_the_deadline_itself() -> None:
+    ahead = given(submitted(), reserved("ada", lapses=120))
+
+    ahead.when(bind("t1"), at=119.999).then(LeaseBound, AttemptStarted)
+    for late in (120, 120.001):
+        ahead.when(bind("t1"), at=late).then_refused(ReservationLost)
+    ahead.when(lapse(), at=120).then(ReservationLapsed).now_it_is("queued", fence=1)
 
 
 @pytest.mark.origin("D14", "D35")

@@ -43,10 +43,10 @@ async def test_a_lease_is_live_until_its_deadline_and_over_at_the_deadline_itsel
 
 async def test_a_detachment_shortens_a_mark_and_remembers_what_it_was() -> None:
     marks = granted()
-    marks.shorten("r1", 1003)
+    marks.shorten("r1", NOON.mono, 3)
 
     assert (1003, True, 1010) == (mark(marks).deadline, mark(marks).detached, mark(marks).ttl_deadline)
-    marks.shorten("r1", 1002)
+    marks.shorten("r1", NOON.mono, 2)
     assert (1002, 1010) == (mark(marks).deadline, mark(marks).ttl_deadline)
 
 
@@ -54,14 +54,14 @@ async def test_a_detachment_shortens_a_mark_and_remembers_what_it_was() -> None:
 async def test_a_detachment_never_lengthens_a_mark(deadline: float) -> None:
     marks = granted()
     before = mark(marks)
-    marks.shorten("r1", deadline)
+    marks.shorten("r1", NOON.mono, deadline - NOON.mono)
 
     assert before == mark(marks)
 
 
 async def test_a_renewal_after_a_detachment_forgets_it() -> None:
     marks = granted()
-    marks.shorten("r1", 1003)
+    marks.shorten("r1", NOON.mono, 3)
     marks.renew("r1", mark(marks), 10, NOON.after(2))
 
     assert (1012, False, 1012) == (mark(marks).deadline, mark(marks).detached, mark(marks).ttl_deadline)
@@ -69,35 +69,61 @@ async def test_a_renewal_after_a_detachment_forgets_it() -> None:
 
 async def test_the_end_of_a_slice_sets_the_deadline_whatever_it_was() -> None:
     marks = granted()
-    marks.shorten("r1", 1003)
+    marks.shorten("r1", NOON.mono, 3)
     marks.extend("r1", 1001)
 
     assert (1001, False, 1001) == (mark(marks).deadline, mark(marks).detached, mark(marks).ttl_deadline)
 
 
-async def test_a_taken_mark_is_missing_until_it_is_put_back() -> None:
+async def test_a_detachment_does_not_shorten_what_was_renewed_after_the_break() -> None:
+    marks = granted()
+    marks.renew("r1", mark(marks), 10, NOON.after(2))
+    renewed = mark(marks)
+    marks.shorten("r1", NOON.after(1.999).mono, 1)
+    assert renewed == mark(marks)
+    marks.shorten("r1", NOON.after(2).mono, 1)
+
+    assert (1003, True) == (mark(marks).deadline, mark(marks).detached)
+
+
+async def test_a_taken_mark_is_missing_until_it_is_put_back_as_it_was() -> None:
     marks = granted()
     before = mark(marks)
     assert before == marks.take("r1")
-    assert (None, None) == (marks.get("r1"), marks.take("r1"))
-    marks.put_back("r1", before)
+    assert (None, None, True) == (marks.get("r1"), marks.take("r1"), marks.taken("r1"))
+    marks.put_back("r1")
+    assert (before, False) == (mark(marks), marks.taken("r1"))
+    marks.put_back("r1")
 
     assert before == mark(marks)
 
 
+@pytest.mark.parametrize("granted_anew", [True, False])
+async def test_a_mark_is_not_put_back_where_its_lease_has_ended(*, granted_anew: bool) -> None:
+    marks = granted()
+    marks.take("r1")
+    marks.drop("r1")
+    if granted_anew:
+        marks.grant("r1", 2, 2000, NOON)
+    marks.put_back("r1")
+    left = marks.get("r1")
+
+    assert (2 if granted_anew else None) == (None if left is None else left.fence)
+    assert int(granted_anew) == len(marks)
+
+
 async def test_a_mark_that_is_put_back_does_not_replace_a_newer_one() -> None:
     marks = granted()
-    old = marks.take("r1")
-    assert old is not None
+    assert marks.take("r1") is not None
     marks.grant("r1", 2, 2000, NOON)
-    marks.put_back("r1", old)
+    marks.put_back("r1")
 
-    assert 2 == mark(marks).fence
+    assert (2, 1) == (mark(marks).fence, len(marks))
 
 
 async def test_what_has_no_mark_is_neither_shortened_nor_extended() -> None:
     marks = LeaseMarks()
-    marks.shorten("r1", 1)
+    marks.shorten("r1", NOON.mono, 1)
     marks.extend("r1", 1)
     marks.drop("r1")
 
@@ -107,7 +133,7 @@ async def test_what_has_no_mark_is_neither_shortened_nor_extended() -> None:
 async def test_a_holder_that_is_asked_something_has_its_whole_ttl_though_it_was_detached() -> None:
     marks = granted()
     whole = mark(marks).deadline
-    marks.shorten("r1", whole - 5)
+    marks.shorten("r1", NOON.mono, 5)
     marks.lengthen("r1")
     marks.lengthen("r2")
 
@@ -127,7 +153,8 @@ async def test_nothing_is_left_of_a_run_that_has_ended_or_a_worker_that_left() -
     evidence.grounds.heard("ws1", LastSeen(reason="Evicted"))
     evidence.grounds.watched(("t", "s"), "r2", 1, NOON)
     kept = {"leases": 1, "activity": 1, "tools": 1, "workers": 1, "connections": 1, "sessions": 0, "turns": 1}
-    kept |= {"broken": 1, "asserted": 1, "words": 1, "observers": 1, "lists": 0}
+    kept |= {"broken": 1, "under way": 0}
+    kept |= {"asserted": 1, "words": 1, "observers": 1, "lists": 0}
     assert kept == evidence.sizes()
     evidence.presence.drop(("t", "ada"), "c1", 0.0)
     evidence.grounds.forget("ws1")
@@ -164,3 +191,20 @@ async def test_the_last_activity_and_the_last_word_of_a_worker_are_kept() -> Non
     assert (NOON.after(5).wall, 1005) == (activity.at, activity.mono)
     assert NOON.after(5) == evidence.worker_seen(("t", "w"))
     assert (None, None) == (evidence.activity("r2"), evidence.worker_seen(("t", "v")))
+
+
+async def test_what_is_being_judged_and_when_a_stream_broke_is_known_as_long_as_it_is_under_way() -> None:
+    evidence, worker = Evidence(), ("t", "w")
+    for taken in (evidence.stalls, evidence.givings_up, evidence.grounds.reaps):
+        taken.take("r1")
+        assert ("r1" in taken, "r2" in taken, len(taken)) == (True, False, 1)
+        taken.put_back("r1")
+        taken.put_back("r1")
+        assert "r1" not in taken
+    evidence.broke(worker, NOON)
+    assert (NOON.mono, 1) == (evidence.broke_at(worker, NOON.wall), evidence.sizes()["under way"])
+    assert evidence.broke_at(worker, NOON.after(1).wall) is None
+    evidence.break_known(worker, NOON.wall)
+    evidence.break_known(worker, NOON.wall)
+
+    assert (None, 0) == (evidence.broke_at(worker, NOON.wall), evidence.sizes()["under way"])

@@ -112,7 +112,7 @@ async def test_a_workspace_that_nobody_asserts_is_reaped_at_its_idle_time_and_no
     world_start = each_world.clock()
     run_id, _, workspace_id = await standing(each_world, **LONG)
     each_world.go(1000)
-    workspaces.assert_needed(each_world.desk, ADMIN, workspace_id)
+    await workspaces.assert_needed(each_world.desk, ADMIN, workspace_id)
 
     await each_world.later(IDLE_S - 0.1)
     before = ground(each_world, workspace_id).phase
@@ -201,7 +201,7 @@ async def test_reminders_of_what_is_over_ask_for_nothing(world: World) -> None:
     assert None is observer_gone.react(stale(world, "observer", ("default", SCOPE), run_id), at)
     await world.close(run_id, fence)
     with pytest.raises(SettledOtherwise):
-        workspaces.assert_needed(world.desk, ADMIN, workspace_id)
+        await workspaces.assert_needed(world.desk, ADMIN, workspace_id)
 
 
 @pytest.mark.origin("R29", "K5")
@@ -219,7 +219,7 @@ async def test_every_clock_about_ground_starts_anew_with_the_service(data_dir: P
         before = (world.names(run_id).count("TurnFailed"), ground(world, making).phase)
         await world.later(BUDGET_S - ADMISSION_S)
         making_phase = ground(world, making).phase
-        workspaces.assert_needed(world.desk, ADMIN, idle)
+        await workspaces.assert_needed(world.desk, ADMIN, idle)
         await world.later(IDLE_S - BUDGET_S)
         await world.later(1)
 

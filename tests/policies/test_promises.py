@@ -105,9 +105,9 @@ async def test_a_reservation_is_lapsed_while_it_is_in_force_under_this_token(wor
     _, token = await reserved(world)
     due = reminder(world, "reservation")
     assert (1120, token) == (due.mono, due.mark)
-    world.go(120)
     assert "lapse_reservation" == told(lapse_reservations.react(due, scene(world)))
     await bind(world, token)
+    world.go(120)
 
     assert None is told(lapse_reservations.react(due, scene(world)))
 

@@ -2,10 +2,11 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.live.cards import Labels
+from projections.live.cards import Labels, labels_of
 from projections.live.ready import SPARE
 from tests.commands.clockwork import NOON
 from tests.projections.live.parts import QUEUE, Books, card
@@ -161,6 +162,47 @@ def test_void_entries_do_not_gather_without_bound() -> None:
     assert 2 == books.ready.depth(QUEUE)
 
 
+@pytest.mark.parametrize("labels", [[{}], [{"n": str(number)} for number in range(50)]])
+def test_what_is_void_and_laid_aside_with_a_key_does_not_gather_without_bound(labels: list[dict[str, str]]) -> None:
+    books = Books()
+    books.offer(card("r1", key="k"), card("r2"))
+    assert "r1" == books.take()
+    everybody = labels_of({name: value for each in labels for name, value in each.items()})
+    for number in range(3, 1_000):
+        run = card(f"r{number}", key="k", labels=labels[number % len(labels)], priority=1)
+        books.offer(run)
+        found = books.ready.pick([QUEUE], run.labels or everybody)
+        assert found is not None
+        assert "r2" == found.run_id
+        books.ready.withdraw(run)
+    aside = [lane for lanes in books.ready._by_key[QUEUE].values() for lane in lanes.values()]
+
+    assert SPARE + 4 >= sum(map(len, aside))
+    assert 1 == books.ready.depth(QUEUE)
+
+
+def test_what_is_queued_and_laid_aside_comes_back_in_its_order_after_the_void_was_swept_out() -> None:
+    books = Books()
+    books.offer(card("r1", key="k"))
+    books.take()
+    waiting = [card(f"r{number}", key="k", priority=number % 7) for number in range(2, 2 + 4 * SPARE)]
+    books.offer(*waiting)
+    assert None is books.take()
+    for gone in waiting[::2]:
+        books.ready.withdraw(books.cards.pop(gone.run_id))
+    more = [card(f"r{number}", key="k", priority=number % 5) for number in range(1_000, 1_000 + 4 * SPARE)]
+    for run in more:
+        books.offer(run)
+        books.ready.pick([QUEUE], ())
+    left = sorted([*waiting[1::2], *more], key=lambda run: run.rank)
+    back = ["r1"]
+    for _ in left:
+        books.free(back[-1])
+        back.append(str(books.take()))
+
+    assert ["r1", *(run.run_id for run in left)] == back
+
+
 def test_of_a_queue_without_runs_nothing_is_kept() -> None:
     books = Books()
     books.offer(card("r1", key="k"), card("r2", key="k"), card("r3", labels={"a": "b"}))
@@ -171,6 +213,7 @@ def test_of_a_queue_without_runs_nothing_is_kept() -> None:
         books.ready.withdraw(books.cards.pop(run_id))
 
     assert ({}, {}, {}, []) == (books.ready._lanes, books.ready._by_key, books.ready._depth, books.ready._later)
+    assert {} == books.ready._aside
 
 
 @given(seed=st.integers(min_value=0, max_value=2**32))
