@@ -302,7 +302,7 @@ async def test_a_run_that_becomes_due_while_it_is_refused_for_not_being_due_stay
 def _a_moment_later(world: World) -> Moment:
     """Every reading of the clock takes a while, as on a busy machine."""
     now = world.clock()
-    world.go(0.0008)
+    world.go(0.0004)
     return now
 
 
