@@ -862,6 +862,7 @@ export interface ListedRun {
   policy: RecordedPolicy;
   question: Json;
   answers: Answered[];
+  timeouts: UnansweredTimeout[];
   partial: Json;
   result: Json;
   error: Json;
@@ -1423,6 +1424,7 @@ export interface Run {
   policy: RecordedPolicy;
   question: Json;
   answers: Answered[];
+  timeouts: UnansweredTimeout[];
   partial: Json;
   result: Json;
   error: Json;
@@ -1676,7 +1678,7 @@ export interface RunSubmittedV1 {
   data: RunSubmitted;
 }
 
-/** `run.timeout_acknowledged.v1`: The leader answered a timeout: the clock starts anew, or the run ends. */
+/** `run.timeout_acknowledged.v1`: The leader answered a timeout: the run goes on (a total clock starts anew, whole), or it ends. */
 export interface RunTimeoutAcknowledgedV1 {
   position: number;
   fact_id: string;
@@ -1899,7 +1901,7 @@ export interface Timeline {
   position: number;
 }
 
-/** The leader answered a timeout: the clock starts anew, or the run ends. */
+/** The leader answered a timeout: the run goes on (a total clock starts anew, whole), or it ends. */
 export interface TimeoutAcknowledged {
   timeout: string;
   kind: "leader_gone" | "lease_expired" | "detached" | "inactivity" | "total" | "provision";
@@ -1976,6 +1978,14 @@ export interface TurnShown {
   incarnation: number | null;
   code: string | null;
   message: string | null;
+}
+
+/** A clock that has run out, of which the run's leader was told and has not said what it wants: extend or abort. */
+export interface UnansweredTimeout {
+  fact: string;
+  kind: "inactivity" | "total";
+  since: string;
+  after_s: number;
 }
 
 /** A workspace of which nobody knows whether it is there: since when, and for how long while the service was up. */

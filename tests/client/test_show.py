@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from jackline.cli import explain, grounds, show
-from jackline.models import Fact, Run, Why
+from jackline.models import Fact, Run, UnansweredTimeout, Why
 from jackline.reasons import OpenTurn, RunClock
 from jackline.workspaces.models import Workspace, WorkspaceLoss
 
@@ -55,6 +55,21 @@ def test_a_listing_in_a_pipe_says_everything_and_is_not_filled_up(
 
     assert ["run", "name", "queue", "state", "attempt", "fence", "owner", "submitted"] == head.split()
     assert row == row.rstrip()
+
+
+def test_a_run_whose_timeout_waits_for_an_answer_is_marked_in_a_listing_and_says_which_when_it_is_shown(
+    terminal: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "err", Console(stderr=True, width=200, highlight=False))
+    asked = Run(RUN_ID, "default", "running", timeouts=[UnansweredTimeout("run-1@3", "inactivity", AT, 4.0)])
+    show.runs([asked, Run(OTHER_ID, "default", "running")])
+    show.one_run(asked)
+    _, marked, plain, *shown = lines(terminal)
+
+    assert ("running !", "running") == (marked[34:].strip(), plain[34:].strip())
+    assert "`jackline extend RUN` or `jackline abort RUN`" in capsys.readouterr().err
+    (told,) = [line for line in shown if line.startswith("not answered")]
+    assert f"inactivity since {show.moment(AT)}, told after 4 s" in told
 
 
 def test_why_says_first_what_went_wrong_and_cuts_nothing(terminal: io.StringIO) -> None:

@@ -112,7 +112,8 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
     "running in a slice": (
         lambda: held(policy=SLICED),
         ["run.submitted", "lease.fence_bumped", "run.attempt_started"], ["lease", "slice"],
-        "its slice ends at 2026-01-01T12:00:31.000Z (in 30 s), and unless it renews",
+        "unless it renews by 2026-01-01T12:00:11.000Z (in 10 s), the run is queued again at once, with 1 of 3 attempts "
+        "failed; its slice ends at 2026-01-01T12:00:31.000Z (in 30 s).",
     ),
     "running after its slice": (
         lambda: held(policy=SLICED).renewed(at=30).then("end the slice", at=31),

@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jackline.models import Fact, Run
+from jackline.models import Fact, Run, UnansweredTimeout
 from jackline.reasons import AsOf
 from jackline.workspaces.models import Workspace
 
@@ -147,7 +147,7 @@ def runs(items: Sequence[Run]) -> None:
         "run": lambda run: run.run_id,
         "name": lambda run: run.name or "",
         "queue": lambda run: run.queue,
-        "state": lambda run: state(run.state),
+        "state": lambda run: _marked(run),
         "attempt": lambda run: run.attempt,
         "fence": lambda run: run.fence,
         "owner": lambda run: run.owner or "",
@@ -159,6 +159,14 @@ def runs(items: Sequence[Run]) -> None:
         rows = [[_cell(columns[name](run)) for name in names] for run in items]
         _shorten(names, rows)
     table(names, rows, whole=True)
+    if any(run.timeouts for run in items):
+        told = "! a timeout waits for an answer (`jackline show RUN`): `jackline extend RUN` or `jackline abort RUN`"
+        err.print(told, style="dim")
+
+
+def _marked(run: Run) -> Text:
+    """The state, and whether a timeout waits for an answer."""
+    return Text.assemble(state(run.state), (" !" if run.timeouts else "", "yellow"))
 
 
 def listing(columns: Sequence[str], rows: Iterable[Sequence[Any]], spared: Sequence[str]) -> None:
@@ -203,6 +211,7 @@ def one_run(run: Run) -> None:
     told += [("owner", run.owner), ("failed attempts", run.failed_attempts or None), ("due", moment(run.due_at))]
     told += [("tags", run.tags), ("labels", run.labels), ("question", run.question)]
     told += [("answers", [{"question": one.question, "answer": one.answer} for one in run.answers])]
+    told += [("not answered", one) for one in map(_timeout, run.timeouts)]
     told += [("payload", run.payload), ("partial", run.partial), ("result", run.result), ("error", run.error)]
     told += [("retry of", run.retry_of), ("leader", run.leader_id), ("policy", run.policy)]
     told += [("stands on", one) for one in map(_ground, run.workspaces)]
@@ -227,6 +236,12 @@ def ago(instant: datetime | None, now: datetime) -> str:
     if ago_s < 60:
         return f"{ago_s:.1f} s ago"
     return f"{int(ago_s // 60)} min ago" if ago_s < 3600 else f"at {moment(instant)}"
+
+
+def _timeout(one: UnansweredTimeout) -> str:
+    """A timeout that waits for an answer, on one line."""
+    since = "" if one.since is None else f" since {moment(one.since)}"
+    return f"{one.kind}{since}, told after {one.after_s:g} s; `jackline extend` or `jackline abort` answers"
 
 
 def _ground(one: Workspace) -> str:

@@ -168,7 +168,11 @@ FactId = Annotated[str | None, typer.Option("--fact", metavar="FACT_ID", help="W
 
 
 def extend(place: Place, run_id: RunId, fact: FactId = None) -> None:
-    """Answer a run's timeout: let it go on, its clock starts anew."""
+    """Answer a run's timeout: let it go on.
+
+    A total clock starts anew, whole. Of the silence that was told as inactivity nothing is told again: the next stretch
+    begins with the next sign of work.
+    """
     _steer(place, lambda client: _acknowledge(client, run_id, fact, "extend"))
 
 
