@@ -9,6 +9,7 @@ Clocks that only tell (*total*, an absence under ``keep``, a quiet stretch under
 told here: they stand among the clocks, and what they told and nobody has answered follows as a question.
 """
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -18,6 +19,9 @@ from domain.quiet import unanswered
 from domain.run import Parked, Run, Running, Settled, WaitingVerdict
 from domain.standing import Standing
 from domain.values import Moment, Value
+
+EFFECTS_TOLD = 3
+"""Ambiguous effects that are named in the sentence about them."""
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _TENTHS_BELOW_S = 9.95
@@ -148,17 +152,43 @@ def _may_stall(standing: Standing) -> bool:
 
 
 def questions(standing: Standing) -> str:
-    """What was told to the run's leader and waits for an answer, as a sentence; empty when there is nothing."""
+    """What waits for an answer that only somebody else can give, a sentence each; empty when there is nothing."""
+    return " ".join(filter(None, (_of_timeouts(standing), _of_effects(standing))))
+
+
+def _of_timeouts(standing: Standing) -> str:
     run = standing.known
     kinds = [told.kind for told in unanswered(run).values()]
     if not kinds:
         return ""
-    whose = "an operator" if run.leader_id is None else f"its leader {run.leader_id!r} or an operator"
     several = "timeouts are" if len(kinds) > 1 else "timeout is"
     return (
-        f"Its {' and '.join(kinds)} {several} not answered yet: {whose} may let it go on (`jackline extend "
+        f"Its {' and '.join(kinds)} {several} not answered yet: {_steerers(run)} may let it go on (`jackline extend "
         f"{run.run_id}`) or end it (`jackline abort {run.run_id}`)."
     )
+
+
+def _of_effects(standing: Standing) -> str:
+    """Effects that somebody began and nobody knows to have happened: who may say so, and how."""
+    run = standing.known
+    keys = [key for key, effect in standing.effects.effects.items() if effect.state == "ambiguous"]
+    if not keys:
+        return ""
+    holder = "its holder or " if isinstance(standing.lease, Held) else ""
+    shown = ", ".join(repr(key) for key in keys[:EFFECTS_TOLD]) + _more(keys)
+    several = "effects are" if len(keys) > 1 else "effect is"
+    return (
+        f"Its {several} ambiguous: {shown}; {holder}{_steerers(run)} may find out and say so (`jackline effect "
+        f"reconcile {shlex.quote(keys[0])} --run {run.run_id} --done` or `--not-done`)."
+    )
+
+
+def _more(keys: list[str]) -> str:
+    return f" and {len(keys) - EFFECTS_TOLD} more" if len(keys) > EFFECTS_TOLD else ""
+
+
+def _steerers(run: Run) -> str:
+    return "an operator" if run.leader_id is None else f"its leader {run.leader_id!r} or an operator"
 
 
 def by(instant: datetime, now: Moment) -> str:

@@ -64,7 +64,8 @@ def _of_state(standing: Standing, now: Moment, ahead: Ahead) -> Coming:
     phase = run.phase
     match phase:
         case Settled():
-            return Coming(_of_settled(standing, phase), ends=True)
+            never = f"nothing: the run is {phase.state} ({phase.reason}) and never changes"
+            return Coming(f"{never}; retry makes a new run like it", ends=True)
         case Queued():
             return _of_queued(standing, phase, now, ahead.blocks)
         case Running():
@@ -79,20 +80,6 @@ def _of_state(standing: Standing, now: Moment, ahead: Ahead) -> Coming:
             )
         case _:
             assert_never(phase)
-
-
-def _of_settled(standing: Standing, phase: Settled) -> str:
-    unknown = [key for key, effect in standing.effects.effects.items() if effect.state == "ambiguous"]
-    settled = f"nothing: the run is {phase.state} ({phase.reason}) and never changes; retry makes a new run like it"
-    if not unknown:
-        return settled
-    return f"{settled}, and its leader or an operator may still reconcile {_effects(unknown)}"
-
-
-def _effects(keys: list[str]) -> str:
-    shown = ", ".join(repr(key) for key in keys[:3])
-    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-    return f"the ambiguous effect{'s' if len(keys) > 1 else ''} {shown}{more}"
 
 
 def _of_queued(standing: Standing, phase: Queued, now: Moment, blocks: Sequence[Blocked]) -> Coming:

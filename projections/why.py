@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, assert_never
 
+from domain.effects import EffectsMadeAmbiguous
 from domain.lease import (
     FenceBumped,
     Held,
@@ -241,7 +242,9 @@ def _makers(standing: Standing, history: History) -> list[Recorded]:
             return _of_settled(phase, history)
         case _:
             assert_never(phase)
-    return [*made, *_pending_wishes(standing, run, history), *history.named(unanswered(run))]
+    ambiguous = any(effect.state == "ambiguous" for effect in standing.effects.effects.values())
+    began = history.last(EffectsMadeAmbiguous) if ambiguous else []
+    return [*made, *_pending_wishes(standing, run, history), *history.named(unanswered(run)), *began]
 
 
 def _pending_wishes(standing: Standing, run: Run, history: History) -> list[Recorded]:

@@ -799,9 +799,10 @@ export interface LeaseSliceEndedV1 {
   data: SliceEnded;
 }
 
-/** An effect of any run. */
+/** An effect of any run, with that run's name. */
 export interface ListedEffect {
   run_id: string;
+  name: string | null;
   key: string;
   queue: string;
   state: "intended" | "completed" | "failed" | "ambiguous" | "reconciled";
@@ -1286,7 +1287,7 @@ export interface Reassign {
   revision: number;
 }
 
-/** What somebody found out about an ambiguous effect. */
+/** What somebody found out about an ambiguous effect; the run's leader and operators present no fence. */
 export interface ReconcileEffect {
   fence?: number | null;
   resolution: "done" | "not_done";

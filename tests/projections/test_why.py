@@ -212,10 +212,21 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
          "run.settled"], [],
         "nothing: the run is aborted (attempts_exhausted)",
     ),
+    "queued with an effect that nobody knows of": (
+        lambda: held(leader_id="ada").then("begin an effect", at=2).then("hand back", at=3),
+        ["run.submitted", "lease.released", "effect.made_ambiguous", "run.attempt_ended"], ["continuation"],
+        "Its effect is ambiguous: 'mail'; its leader 'ada' or an operator may find out and say so",
+    ),
+    "held again with an effect that nobody knows of": (
+        lambda: held().then("begin an effect", at=2).then("hand back", at=3).then(claim("w2"), at=9),
+        ["run.submitted", "lease.released", "effect.made_ambiguous", "run.attempt_ended", *BEGAN], ["lease"],
+        "Its effect is ambiguous: 'mail'; its holder or an operator may find out and say so",
+    ),
     "settled with an effect that nobody knows of": (
         lambda: held().then("begin an effect", at=2).then(close("succeeded", result=1), at=3),
         ["run.submitted", *BEGAN, "effect.made_ambiguous", "run.closed"], [],
-        "its leader or an operator may still reconcile the ambiguous effect 'mail'.",
+        "Its effect is ambiguous: 'mail'; an operator may find out and say so (`jackline effect reconcile mail --run "
+        "r1 --done` or `--not-done`).",
     ),
 }  # fmt: skip
 

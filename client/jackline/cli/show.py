@@ -7,6 +7,7 @@ visible, so that a run cannot write on the terminal of whoever looks at a table.
 
 import dataclasses
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -16,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jackline.models import Fact, Run, UnansweredTimeout
+from jackline.models import Effect, Fact, Run, UnansweredTimeout
 from jackline.reasons import AsOf
 from jackline.workspaces.models import Workspace
 
@@ -204,8 +205,8 @@ def _shorten(names: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
             row[place].truncate(widths[place], overflow="ellipsis")
 
 
-def one_run(run: Run) -> None:
-    """Everything about one run."""
+def one_run(run: Run, effects: Sequence[Effect] = ()) -> None:
+    """Everything about one run, with those of its effects that want somebody to find out."""
     told: list[tuple[str, Any]] = [("run", run.run_id), ("name", run.name), ("state", state(run.state))]
     told += [("reason", run.reason), ("queue", run.queue), ("attempt", run.attempt), ("fence", run.fence)]
     told += [("owner", run.owner), ("failed attempts", run.failed_attempts or None), ("due", moment(run.due_at))]
@@ -214,6 +215,7 @@ def one_run(run: Run) -> None:
     told += [("not answered", one) for one in map(_timeout, run.timeouts)]
     told += [("payload", run.payload), ("partial", run.partial), ("result", run.result), ("error", run.error)]
     told += [("retry of", run.retry_of), ("leader", run.leader_id), ("policy", run.policy)]
+    told += [("effect", _unknown(run.run_id, one)) for one in effects if one.state == "ambiguous"]
     told += [("stands on", one) for one in map(_ground, run.workspaces)]
     told += [("submitted", moment(run.submitted_at)), ("settled", moment(run.settled_at)), ("position", run.position)]
     fields(told)
@@ -242,6 +244,12 @@ def _timeout(one: UnansweredTimeout) -> str:
     """A timeout that waits for an answer, on one line."""
     since = "" if one.since is None else f" since {moment(one.since)}"
     return f"{one.kind}{since}, told after {one.after_s:g} s; `jackline extend` or `jackline abort` answers"
+
+
+def _unknown(run_id: str, one: Effect) -> str:
+    """An effect of which nobody knows whether it happened, and how to say so, on one line."""
+    say = f"jackline effect reconcile {shlex.quote(one.key)} --run {run_id}"
+    return f"{one.key}, ambiguous: `{say} --done` or `--not-done` says what was found out"
 
 
 def _ground(one: Workspace) -> str:
