@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from jackline.cli import explain, grounds, show
-from jackline.models import Fact, Run, UnansweredTimeout, Why
+from jackline.cli import crew, explain, grounds, show
+from jackline.models import Fact, Run, UnansweredTimeout, Why, WorkerInfo
 from jackline.reasons import OpenTurn, RunClock
 from jackline.workspaces.models import Workspace, WorkspaceLoss
 
@@ -161,3 +161,13 @@ def test_clocks_and_turns_name_what_they_are_about_and_former_ground_is_told_as_
     assert 1 == told.count("stands on")
     explain.why(RUN_ID, replace(answer, state="cancelled"), AT)
     assert 1 == " ".join(lines(terminal)).count("stands on")
+
+
+def test_a_quarantined_worker_is_told_with_its_reason_until_when_and_what_ends_it() -> None:
+    told = {"reason": "stalled", "since": AT.isoformat(), "until": AT.isoformat()}
+    aside = WorkerInfo("w1", state="quarantined", raw={"quarantine": told})
+    before, after = crew._aside(aside, AT - timedelta(seconds=1)), crew._aside(aside, AT)
+
+    assert f"w1 is quarantined: stalled; until {show.moment(AT)}, then it may have one probing run" in before
+    assert "stalled; until its one probing run is closed without blame; `jackline workers release w1`" in after
+    assert not crew._aside(WorkerInfo("w2", raw={"quarantine": None}), AT)

@@ -50,7 +50,10 @@ class Wanted(Options):
     on_workspace_lost: Annotated[
         str | None, typer.Option(metavar="settle_lost|retry_fresh|park", help="Default: settle_lost.")
     ] = None
-    on_quiet: Annotated[str | None, typer.Option(metavar="report|fail_attempt", help="Default: report.")] = None
+    on_quiet: Annotated[
+        str | None,
+        typer.Option(metavar="report|fail_attempt", help="Default: report; fail_attempt quarantines the worker, too."),
+    ] = None
     quiet_after: Annotated[float | None, typer.Option("--quiet-after", metavar="SECONDS", help="[300]")] = None
     total_after: Annotated[float | None, typer.Option("--total-after", metavar="SECONDS", help="[1800]")] = None
 
