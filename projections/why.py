@@ -300,7 +300,7 @@ def _of_settled(phase: Settled, history: History) -> list[Recorded]:
 
 
 def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> dict[str, Any]:
-    """The marks: of the live lease where there is one, else those that the facts carry; what each fact carried."""
+    """The marks: of the live lease where there is one, else those that the end of the last attempt carries; and all."""
     carried = [entry for recorded in because if (entry := _carried(recorded)) is not None]
     evidence: dict[str, Any] = {
         "last_renewed_at": None,
@@ -323,8 +323,9 @@ def _evidence(standing: Standing, because: Sequence[Recorded], case: Case) -> di
                 "detached": mark.detached or case.broke_at is not None,
             }
         return evidence
+    started = max((each.fact.fence for each in because if isinstance(each.fact, AttemptStarted)), default=0)
     for recorded in because:
-        if isinstance(recorded.fact, LeaseExpired):
+        if isinstance(recorded.fact, LeaseExpired) and recorded.fact.fence >= started:
             evidence |= _expiry(recorded.fact)
     return evidence
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from commands import submitting
+from commands.desk import NotAllowed
 from domain.refusal import InvalidCommand
 from domain.run_facts import RunSubmitted
 from domain.submission import SubmissionMismatch
 from journal.errors import OutcomeUnknown
-from tests.commands.world import ADMIN, World, wished
+from tests.commands.world import ADMIN, World, leader, wished
 
 
 def keyed(key: str = "k", body: str = "body", **wish: Any) -> submitting.Wish:
@@ -22,6 +23,16 @@ async def batch(world: World, *wishes: submitting.Wish) -> list[str]:
     """The ids of many runs submitted in one append."""
     done = await submitting.submit_many(world.desk, ADMIN, wishes)
     return [run["run_id"] for run in done.answer["runs"]]
+
+
+async def test_a_key_that_names_its_leaders_submits_for_one_of_them_and_is_told_which(world: World) -> None:
+    for leader_id in (None, "eve"):
+        with pytest.raises(NotAllowed) as refused:
+            await submitting.submit(world.desk, leader("ada", "bea"), wished(leader_id=leader_id))
+        assert leader_id is not None or "leader 'ada' or leader 'bea'" in str(refused.value)
+    done = await submitting.submit(world.desk, leader("bea"), wished(leader_id="bea"))
+
+    assert "bea" == (await world.show(done.answer["run_id"]))["leader_id"]
 
 
 async def test_a_submission_says_its_id_its_state_and_where_it_is_recorded(each_world: World) -> None:

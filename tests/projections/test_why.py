@@ -276,6 +276,15 @@ def test_the_evidence_of_an_expiry_is_what_its_fact_carried() -> None:
     ]
 
 
+def test_an_attempt_that_died_is_no_evidence_of_the_one_that_succeeded_after_it() -> None:
+    story = held().renewed(at=20).then(expire, at=100).then(claim("w2"), at=101).then("succeed", at=102)
+
+    evidence = answered(story)["evidence"]
+
+    assert (None, None, None) == (evidence["last_renewed_at"], evidence["renewals"], evidence["detached"])
+    assert "lease.expired.v1" in [entry["topic"] for entry in evidence["carried"]]
+
+
 def test_the_evidence_of_a_live_lease_is_its_mark() -> None:
     story = held().renewed(at=20)
     active = NOON.after(15).wall
