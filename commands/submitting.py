@@ -81,8 +81,9 @@ def _check(caller: Caller, wish: Wish) -> None:
     check(wish.command)
     leader = wish.command.leader_id
     if caller.leaders is not None and leader is None:
-        whose = " or ".join(f"leader {each!r}" for each in sorted(caller.leaders)[:SHOWN])
-        raise NotAllowed(principal=caller.principal, action="submit a run without a leader", allowed=f"only {whose}")
+        named = ", ".join(repr(each) for each in sorted(caller.leaders)[:SHOWN]) or "it has none"
+        action = f"submit a run without naming one of its leaders ({named})"
+        raise NotAllowed(principal=caller.principal, action=action, allowed="an operator")
     if caller.leaders is not None and leader not in caller.leaders:
         raise NotAllowed(principal=caller.principal, action=f"submit as leader {leader!r}", allowed="that leader")
     if wish.key is not None and not 1 <= len(wish.key) <= ID_MAX_CHARS * 2:

@@ -162,7 +162,7 @@ def runs(items: Sequence[Run]) -> None:
     table(names, rows, whole=True)
     if any(run.timeouts for run in items):
         told = "! a timeout waits for an answer (`jackline show RUN`): `jackline extend RUN` or `jackline abort RUN`"
-        err.print(told, style="dim")
+        err.print(told, style="dim", soft_wrap=True)
 
 
 def _marked(run: Run) -> Text:
