@@ -265,7 +265,7 @@ class FinishEffect(Body):
 
 
 class ReconcileEffect(Body):
-    """What somebody found out about an ambiguous effect."""
+    """What somebody found out about an ambiguous effect; the run's leader and operators present no fence."""
 
     fence: OptionalFence = None
     resolution: Literal["done", "not_done"]

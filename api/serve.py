@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import uvicorn
 import uvloop
@@ -113,18 +114,36 @@ def _prepare(data_dir: Path) -> None:
 
 
 def _bind(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    """A socket that listens; where any port will do, on the port of the last time if it is free: clients look there."""
+    before = None if settings.port else _port_before(settings.data_dir)
+    if before is not None:
+        with suppress(OSError):
+            return _listening(settings.host, before)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
-        listener.listen(BACKLOG)
+        return _listening(settings.host, settings.port)
     except OSError as error:
-        listener.close()
         _blame_the_other(settings.data_dir)
         message = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
         raise Fault(message, "stop what listens there, or give another --port (0 takes a free one)") from error
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
     return listener
+
+
+def _port_before(data_dir: Path) -> int | None:
+    """The port at which this data directory was last served, if that is known."""
+    with suppress(OSError, ValueError):
+        return urlsplit((data_dir / "server.url").read_text().strip()).port
+    return None
 
 
 def _blame_the_other(data_dir: Path) -> None:

@@ -80,6 +80,15 @@ class AsOf(Shown):
     not_recorded: list[str]
 
 
+class UnansweredTimeout(Shown):
+    """A clock that has run out, of which the run's leader was told and has not said what it wants: extend or abort."""
+
+    fact: str
+    kind: Literal["inactivity", "total"]
+    since: datetime
+    after_s: float
+
+
 class ListedRun(Shown):
     """A run as a list shows it."""
 
@@ -103,6 +112,8 @@ class ListedRun(Shown):
     policy: RunPolicy
     question: Any
     answers: list[Answered]
+    timeouts: list[UnansweredTimeout]
+    """Told and not answered yet; an inactivity is named as long as its attempt is under way."""
     partial: Any
     result: Any
     error: Any

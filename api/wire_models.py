@@ -40,9 +40,10 @@ class Timeline(Shown):
 
 
 class ListedEffect(Shown):
-    """An effect of any run."""
+    """An effect of any run, with that run's name."""
 
     run_id: str
+    name: str | None
     key: str
     queue: str
     state: EffectState

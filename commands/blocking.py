@@ -16,6 +16,7 @@ from domain.run import Queued
 from domain.standing import Standing
 from domain.values import Moment
 from domain.worker import Registered, Worker, worker_stream
+from projections.coming import instant_of
 from projections.live.cards import Card, WorkerKey
 from projections.live.limits import Limits
 from projections.outlook import Blocked
@@ -136,8 +137,8 @@ def _workers(desk: Desk, card: Card, sees: Sight) -> Iterator[Blocked]:
     if not able:
         yield _labels_missing(wanted, {worker[1]: fact.labels for worker, fact in known.items()})
     elif not fleet.willing:
-        because = "every worker that has its labels is draining or quarantined"
-        shown = [_unwilling(worker) for worker in fleet.able[:SHOWN]]
+        shown = [_unwilling(desk, card, worker) for worker in fleet.able[:SHOWN]]
+        because = f"every worker that has its labels is draining or quarantined{_told(shown)}"
         until = "one of them is registered again or released, or another one is registered"
         yield Blocked("workers_unwilling", because, until, {"workers": shown, "count": len(able)})
     elif not fleet.free:
@@ -172,7 +173,9 @@ def _fleet(desk: Desk, keys: list[WorkerKey]) -> Fleet:
 
 
 def _is_unwilling(desk: Desk, key: WorkerKey, worker: Registered) -> bool:
-    return worker.draining or (worker.quarantine is not None and key not in desk.live.fleet.cooled)
+    fleet = desk.live.fleet
+    put_aside = worker.quarantine is not None and (key not in fleet.cooled or fleet.probing(key) > 0)
+    return worker.draining or put_aside
 
 
 def _missing(wanted: dict[str, str], has: dict[str, str]) -> dict[str, str]:
@@ -196,14 +199,30 @@ def _pairs(labels: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in labels.items())
 
 
-def _unwilling(worker: Registered) -> dict[str, Any]:
-    quarantine = worker.quarantine
+def _unwilling(desk: Desk, card: Card, worker: Registered) -> dict[str, Any]:
+    quarantine, key = worker.quarantine, (card.queue[0], worker.worker_id)
     return {
         "worker": worker.worker_id,
         "state": "draining" if quarantine is None else "quarantined",
         "reason": None if quarantine is None else quarantine.reason,
         "until": None if quarantine is None else quarantine.until,
+        "probing": quarantine is not None and key in desk.live.fleet.cooled,
     }
+
+
+def _told(unwilling: list[dict[str, Any]]) -> str:
+    """These workers in words: why each is granted nothing, until when, and what ends that."""
+    return "".join(f"; worker {each['worker']!r} is {_aside(each)}" for each in unwilling)
+
+
+def _aside(each: dict[str, Any]) -> str:
+    if each["until"] is None:
+        return "draining until it registers again"
+    reason = f"quarantined for {each['reason']!r}"
+    if each["probing"]:
+        return f"{reason} until its one probing run is closed without blame or an operator releases it"
+    until = instant_of(each["until"])
+    return f"{reason} until {until}, then it may have one probing run, and an operator may release it before"
 
 
 def _used(desk: Desk, worker: WorkerKey, slots: int, sees: Sight) -> dict[str, Any]:
@@ -226,9 +245,8 @@ def _asked(desk: Desk, card: Card) -> Iterator[Blocked]:
     if not desk.live.bells.asked(card.queue, card.labels):
         because = f"no worker that has its labels waits for queue {card.queue[1]!r} at this moment"
         unwilling = _some_unwilling(desk, card)
-        told = "".join(f"; worker {each['worker']!r} is {each['state']}" for each in unwilling)
         details = {"queue": card.queue[1], "unwilling": unwilling}
-        yield Blocked("nobody_asks", because + told, "one claims this queue", details)
+        yield Blocked("nobody_asks", because + _told(unwilling), "one claims this queue", details)
 
 
 def _some_unwilling(desk: Desk, card: Card) -> list[dict[str, Any]]:
@@ -240,7 +258,7 @@ def _some_unwilling(desk: Desk, card: Card) -> list[dict[str, Any]]:
     for key in islice(able, LOOKED_AT_MAX):
         worker: Worker = desk.journal.streams.load(worker_stream(*key))
         if isinstance(worker, Registered) and _is_unwilling(desk, key, worker):
-            found.append(_unwilling(worker))
+            found.append(_unwilling(desk, card, worker))
         else:
             willing = True
     return found[:SHOWN] if willing else []

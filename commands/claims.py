@@ -158,13 +158,9 @@ def _picked(desk: Desk, ask: Ask, worker: Registered, picks: Picks, now: Moment)
     live.offer_due(now)
     queues = [(tenant, queue) for queue in dict.fromkeys(ask.queues)]
     labels = labels_of(worker.labels)
-    room = min(ask.most, _slots(worker) - live.limits.count(picks.worker))
+    room = min(ask.most, live.fleet.room(picks.worker, worker.slots))
     while len(picks) < room and (card := live.ready.pick(queues, labels)) is not None:
         yield card.run_id
-
-
-def _slots(worker: Registered) -> int:
-    return 1 if worker.quarantine is not None else worker.slots
 
 
 def _check(ask: Ask) -> None:
@@ -190,7 +186,7 @@ def _grantable(desk: Desk, caller: Caller, worker_id: str) -> Registered:
         desk.worker(caller, worker_id),
         worker_id,
         cooled=key in desk.live.fleet.cooled,
-        holding=desk.live.limits.count(key),
+        probing=desk.live.fleet.probing(key),
     )
 
 
@@ -219,7 +215,7 @@ async def claim_run(desk: Desk, caller: Caller, run_id: str, worker_id: str) -> 
         draft = claimed(standing, Grant(worker=worker_id, cause="id"), _work(desk, standing), now)
         _require_labels(worker, standing)
         card = desk.live.cards[run_id]
-        desk.live.limits.refuse_one_more(card, key, _slots(worker))
+        desk.live.limits.refuse_one_more(card, key, worker.slots)
         picks.earmark(card)
         read = {worker_stream(caller.tenant, worker_id): worker.version}
         guards = merged([standing.versions, read, _limits_read(desk, standing)])

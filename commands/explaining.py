@@ -22,8 +22,9 @@ from domain.worker import worker_stream
 from domain.workspace import Workspace, workspace_stream
 from evidence.refused import RefusedWrite
 from journal.mapper import Recorded
+from projections.coming import Clock
 from projections.hindsight import AsOf, next_after, standing_of, told_until
-from projections.why import Case, Clock, Refused, why
+from projections.why import Case, Refused, why
 from projections.why_grounds import with_grounds, with_grounds_then
 
 FACTS_MAX = 10_000

@@ -9,7 +9,7 @@ from domain.standing import Standing
 from domain.values import Moment
 from domain.workspace import Workspace
 from domain.workspace_facts import LossReason
-from projections.why import Clock
+from projections.coming import Clock
 from projections.why_grounds import Footing
 
 GONE: frozenset[LossReason] = frozenset(

@@ -94,7 +94,7 @@ async def verdict(
 async def acknowledge_timeout(
     desk: Desk, caller: Caller, run_id: str, fact_id: str, said: Literal["extend", "abort"]
 ) -> Done[dict[str, Any]]:
-    """The leader answers a timeout of its run, named by the id of its fact: the clock starts anew, or the run ends."""
+    """The leader answers a timeout of its run, named by the id of its fact: the run goes on, or it ends."""
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
         timeout = _citation(desk, run_id, fact_id)

@@ -29,6 +29,10 @@ class Wish(Value, frozen=True, kw_only=True):
     key: str | None = None
 
 
+SHOWN = 3
+"""Leaders that are named to a key that must name one."""
+
+
 async def submit(desk: Desk, caller: Caller, wish: Wish) -> Done[dict[str, Any]]:
     """The new run, or the one that the same key made before."""
     done = await submit_many(desk, caller, (wish,))
@@ -76,7 +80,11 @@ def _without_repeats(ids: Sequence[str], wishes: Sequence[Wish]) -> dict[str, Wi
 def _check(caller: Caller, wish: Wish) -> None:
     check(wish.command)
     leader = wish.command.leader_id
-    if caller.leaders is not None and leader is not None and leader not in caller.leaders:
+    if caller.leaders is not None and leader is None:
+        named = ", ".join(repr(each) for each in sorted(caller.leaders)[:SHOWN]) or "it has none"
+        action = f"submit a run without naming one of its leaders ({named})"
+        raise NotAllowed(principal=caller.principal, action=action, allowed="an operator")
+    if caller.leaders is not None and leader not in caller.leaders:
         raise NotAllowed(principal=caller.principal, action=f"submit as leader {leader!r}", allowed="that leader")
     if wish.key is not None and not 1 <= len(wish.key) <= ID_MAX_CHARS * 2:
         raise InvalidCommand(

@@ -201,8 +201,9 @@ class FenceLost(Refusal):
 
     def __init__(self, *, presented: int, current: int, holder: str | None, reason: str) -> None:
         held = f"held by {holder!r}" if holder else "held by nobody"
+        in_force = "it is in force and" if presented == current else f"fence {current} is in force,"
         super().__init__(
-            f"fence {presented} is not the right to act: fence {current} is in force, {held} ({reason})",
+            f"fence {presented} gives no right to act: {in_force} {held} ({reason})",
             presented=presented, current=current, holder=holder, reason=reason,
         )  # fmt: skip
 

@@ -83,6 +83,10 @@ class Timeout(Value, frozen=True, kw_only=True):
 
     kind: TimeoutKind
     mark: str
+    """Since when the clock was running: an instant, for people."""
+    after_s: float = 0.0
+    fence: int | None = None
+    """That of the attempt it was told about; None when nobody was acting."""
     answer: Literal["extend", "abort"] | None = None
 
 

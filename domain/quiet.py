@@ -5,7 +5,8 @@ leader extends it. Silence is never evidence that a leader gave up or that a run
 own policy: under ``on_quiet: fail_attempt`` a quiet stretch of a run that is being acted for ends the *attempt*, which
 counts as failed and quarantines the worker; never a connected leader's claim to the run, and never its verdict.
 
-The leader answers a timeout with *extend* (the clock starts anew) or *abort* (the run is aborted), once.
+The leader answers a timeout with *extend* (the run goes on; a total clock starts anew, whole, while of a silence that
+was told nothing is told again: only activity opens another stretch) or *abort* (the run is aborted), once.
 """
 
 from datetime import timedelta
@@ -15,7 +16,7 @@ from domain.failing import Failed, fail_attempt
 from domain.grounds import judge_pending
 from domain.lease import Held
 from domain.refusal import Refusal
-from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
+from domain.run import Parked, Queued, Run, Running, Settled, Timeout, WaitingVerdict
 from domain.run_facts import RunReassigned, TimeoutAcknowledged, WorkerTimeout
 from domain.settling import Settlement, end_into
 from domain.standing import Ending, Remains, RunDraft, Standing, refuse_settled
@@ -81,6 +82,23 @@ def tell(standing: Standing, overdue: Overdue, remains: Remains, now: Moment) ->
     if stalls and isinstance(run.phase, Running) and isinstance(standing.lease, Held):
         _stall(draft, told, remains, now)
     return draft
+
+
+def unanswered(run: Run) -> dict[str, Timeout]:
+    """What was told to the run's leader and waits for an answer, by citation: the latest of each kind.
+
+    An inactivity is about its attempt, and waits no longer than that is under way; a total about the run as a whole.
+    """
+    if isinstance(run.phase, Settled):
+        return {}
+    latest = {told.kind: citation for citation, told in run.timeouts.items()}
+    found = ((citation, run.timeouts[citation]) for citation in latest.values())
+    return {citation: told for citation, told in found if told.answer is None and _still_asked(run, told)}
+
+
+def _still_asked(run: Run, told: Timeout) -> bool:
+    acting = None if run.acting is None else run.acting.fence
+    return told.kind == "total" or (told.fence == acting and not isinstance(run.phase, Queued))
 
 
 def _counts(run: Run, overdue: Overdue) -> bool:

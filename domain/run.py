@@ -228,7 +228,8 @@ def _timed_out(run: Run, fact: WorkerTimeout) -> dict[str, object]:
     if fact.kind == "leader_gone":
         return {"absence": str(fact.marks.get("zero_since"))}
     if fact.kind in ("inactivity", "total"):
-        told = Timeout(kind=fact.kind, mark=str(fact.marks.get("since")))
+        after_s, mark = fact.marks.get("after_s"), str(fact.marks.get("since"))
+        told = Timeout(kind=fact.kind, mark=mark, after_s=float(after_s or 0.0), fence=fact.fence)
         return {"timeouts": {**run.timeouts, cite(run_stream(run.run_id), run.version + 1): told}}
     return {}
 

@@ -181,7 +181,7 @@ class WorkerTimeout(Fact, frozen=True, kw_only=True):
 
 
 class TimeoutAcknowledged(Fact, frozen=True, kw_only=True):
-    """The leader answered a timeout: the clock starts anew, or the run ends."""
+    """The leader answered a timeout: the run goes on (a total clock starts anew, whole), or it ends."""
 
     timeout: str
     kind: TimeoutKind

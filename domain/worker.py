@@ -4,7 +4,8 @@
 
 A registered worker is granted runs unless it is *draining* (it asked for no more) or *quarantined* (what it reports
 points at the worker rather than at the run). Quarantine ends by an operator or, once its cool-down has passed, by one
-probing run: while the worker holds nothing it may be granted one, whose end without poison releases it.
+probing run: where a slot is free the worker may be granted one at a time, beside what it holds from before, and a close
+of it without poison releases the worker.
 
 A worker is *gone* when it was unheard for ``gone_s`` and no lease of it is live; that never shortens a lease. When
 the last stream of a worker is closed by its side without a goodbye, ``WorkerDetached`` is recorded, and its leases
@@ -144,10 +145,12 @@ class WorkerInQuarantine(Refusal):
 
     code = "worker_quarantined"
 
-    def __init__(self, worker_id: str, quarantine: Quarantine) -> None:
+    def __init__(self, worker_id: str, quarantine: Quarantine, *, probing: bool = False) -> None:
+        until = quarantine.until.isoformat()
+        ends = "until its one probing run is closed without blame" if probing else f"until {until}, then for one run"
         super().__init__(
-            f"worker {worker_id!r} is quarantined for {quarantine.reason!r} until {quarantine.until.isoformat()}",
-            worker_id=worker_id, reason=quarantine.reason, until=quarantine.until.isoformat(),
+            f"worker {worker_id!r} is quarantined for {quarantine.reason!r} {ends}, or until an operator releases it",
+            worker_id=worker_id, reason=quarantine.reason, until=until,
         )  # fmt: skip
 
 
@@ -279,16 +282,17 @@ def require(worker: Worker, worker_id: str) -> Registered:
     return worker
 
 
-def may_be_granted(worker: Worker, worker_id: str, *, cooled: bool, holding: int) -> Registered:
+def may_be_granted(worker: Worker, worker_id: str, *, cooled: bool, probing: int) -> Registered:
     """The worker, if it may be granted one more run.
 
-    ``cooled`` says whether a quarantine's cool-down has passed; such a worker may hold one probing run.
+    ``cooled`` says whether a quarantine's cool-down has passed; such a worker may have one probing run, and
+    ``probing`` is how many it has.
     """
     registered = require(worker, worker_id)
     if registered.draining:
         raise WorkerDraining(worker_id)
-    if registered.quarantine is not None and not (cooled and holding == 0):
-        raise WorkerInQuarantine(worker_id, registered.quarantine)
+    if registered.quarantine is not None and not (cooled and probing == 0):
+        raise WorkerInQuarantine(worker_id, registered.quarantine, probing=cooled)
     return registered
 
 

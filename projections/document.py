@@ -6,13 +6,15 @@ fact) is joined in by whoever shows the run, never here: a projection built from
 
 Values are ready for ``msgspec.json.encode``: user JSON stays the bytes that arrived, instants are aware UTC, the
 policy is a struct. ``fence`` is the one in force (0 before the first grant); ``owner`` holds the lease or has
-reserved it; ``due_at`` is an instant while the run is queued or reserved, and null otherwise.
+reserved it; ``timeouts`` were told and wait for an answer; ``due_at`` is an instant while the run is queued or
+reserved, and null otherwise.
 """
 
 from typing import Any
 
 from domain.lease import Lease, Reserved, holder_of
-from domain.run import Answered, Parked, Queued, Run, Settled
+from domain.quiet import unanswered
+from domain.run import Answered, Parked, Queued, Run, Settled, Timeout
 from domain.run_facts import State
 from journal.mapper import Recorded
 
@@ -47,6 +49,7 @@ def document(run: Run, lease: Lease) -> dict[str, Any]:
         "policy": wish.policy,
         "question": phase.question if isinstance(phase, Parked) else None,
         "answers": [_answered(answered) for answered in run.answers],
+        "timeouts": [_unanswered(*one) for one in unanswered(run).items()] if run.timeouts else [],
         "result": run.result,
         "error": run.error,
         "retry_of": wish.retry_of,
@@ -68,6 +71,10 @@ def fact_document(recorded: Recorded) -> dict[str, Any]:
         "principal": meta.principal,
         "data": recorded.fact,
     }
+
+
+def _unanswered(citation: str, told: Timeout) -> dict[str, Any]:
+    return {"fact": citation, "kind": told.kind, "since": told.mark, "after_s": told.after_s}
 
 
 def _answered(answered: Answered) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""What happens to a run next: one plain sentence, with the instant, and with who could change it.
+"""What happens to a run next: plain sentences, with the instants, and with who could change it.
 
-It says what the deciders would decide if nobody did anything more, and which single act of whom would change that.
+They say what the deciders would decide if nobody did anything more, and which single act of whom would change that. Of
+several clocks the one that is due first is told first (``projections.coming``).
 ``blocks`` are what the index of grants knows and a run's facts do not: why a run that is due is not granted. Instants
 are written in UTC to the millisecond, with the time until then, to the two units that matter (``1 d 2 h``).
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, assert_never
 
 from domain.grounds import pending_loss
@@ -15,11 +16,7 @@ from domain.lease import Held, Reserved
 from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
 from domain.standing import Standing
 from domain.values import Moment
-
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-_TENTHS_BELOW_S = 9.95
-"""From here on tenths say nothing that anybody waits for."""
-
+from projections.coming import Clock, Coming, beside, by, in_order, instant_of, questions, when
 
 BlockedCode = Literal[
     "reserved", "not_due", "queue_full", "key_full", "tenant_full", "no_worker", "labels_missing",
@@ -42,68 +39,75 @@ _SAID_OTHERWISE = frozenset({"reserved", "not_due", "nobody_asks"})
 """What the sentence about the state itself says already."""
 
 
-def outlook(standing: Standing, now: Moment, blocks: Sequence[Blocked] = (), broke_at: datetime | None = None) -> str:
-    """One sentence: what happens next, when, and who could change it; of several blocks the first is told.
+class Ahead(NamedTuple):
+    """What is known beside the run's facts and bears on what comes next."""
 
-    ``broke_at`` is when the holder's connection broke, if nothing was heard of it since.
-    """
+    blocks: Sequence[Blocked] = ()
+    broke_at: datetime | None = None
+    """When the holder's connection broke, if nothing was heard of it since."""
+    clocks: Sequence[Clock] = ()
+
+
+NOTHING_AHEAD = Ahead()
+
+
+def outlook(standing: Standing, now: Moment, ahead: Ahead = NOTHING_AHEAD) -> str:
+    """What happens next, when, and who could change it; of several blocks the first is told."""
+    own = _of_state(standing, now, ahead)
+    told = in_order(own, beside(standing, ahead.clocks, now))
+    return f"{told} {questions(standing)}".rstrip()
+
+
+def _of_state(standing: Standing, now: Moment, ahead: Ahead) -> Coming:
+    """What the state of the run says about it."""
     run = standing.known
-    blocked = next((block for block in blocks if block.code not in _SAID_OTHERWISE), None)
     phase = run.phase
     match phase:
         case Settled():
-            return _of_settled(standing, phase)
+            never = f"nothing: the run is {phase.state} ({phase.reason}) and never changes"
+            return Coming(f"{never}; retry makes a new run like it", ends=True)
         case Queued():
-            return _of_queued(standing, phase, now, blocked)
+            return _of_queued(standing, phase, now, ahead.blocks)
         case Running():
-            return _of_running(standing, now, broke_at)
+            return _of_running(standing, now, ahead.broke_at)
         case Parked():
             return _of_parked(standing, phase, now)
         case WaitingVerdict():
-            return (
-                f"nothing happens until {_steerer(run)} gives the verdict on the worker's outcome {phase.outcome!r}; "
-                "a cancel would settle the run instead."
+            waits = f"{_steerer(run)} gives the verdict on the worker's outcome {phase.outcome!r}"
+            return Coming(
+                f"nothing happens until {waits}; a cancel would settle the run instead",
+                meanwhile=f"it waits until {waits}",
             )
         case _:
             assert_never(phase)
 
 
-def _of_settled(standing: Standing, phase: Settled) -> str:
-    unknown = [key for key, effect in standing.effects.effects.items() if effect.state == "ambiguous"]
-    settled = f"nothing: the run is {phase.state} ({phase.reason}) and never changes; retry makes a new run like it"
-    if not unknown:
-        return f"{settled}."
-    return f"{settled}, and its leader or an operator may still reconcile {_effects(unknown)}."
-
-
-def _effects(keys: list[str]) -> str:
-    shown = ", ".join(repr(key) for key in keys[:3])
-    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-    return f"the ambiguous effect{'s' if len(keys) > 1 else ''} {shown}{more}"
-
-
-def _of_queued(standing: Standing, phase: Queued, now: Moment, blocked: Blocked | None) -> str:
+def _of_queued(standing: Standing, phase: Queued, now: Moment, blocks: Sequence[Blocked]) -> Coming:
     run, lease = standing.known, standing.lease
     if isinstance(lease, Reserved):
-        lapses = when(standing.ends_at(lease.lapses_at, now), now)
-        return (
+        lapses_at = standing.ends_at(lease.lapses_at, now)
+        return Coming(
             f"worker {lease.worker!r} binds its reservation and starts attempt {run.attempt + 1}, or the reservation "
-            f"lapses {lapses} and the run is queued as it was; a pause or a cancel would end it."
+            f"lapses {when(lapses_at, now)} and the run is queued as it was; a pause or a cancel would end it",
+            lapses_at,
+            f"worker {lease.worker!r} may bind its reservation",
         )
     if phase.due_at > now.wall:
-        return (
+        return Coming(
             f"it may be claimed from queue {run.submission.queue!r} {when(phase.due_at, now)}; "
-            "a worker that claims it by id may take it before."
+            "a worker that claims it by id may take it before",
+            phase.due_at,
+            "only a worker that claims it by id may take it",
         )
+    blocked = next((block for block in blocks if block.code not in _SAID_OTHERWISE), None)
     if blocked is not None:
-        return (
-            f"it is due and is not granted yet, because {blocked.because}; that changes once {blocked.until}, "
-            f"and {_steerer(run)} may pause or cancel it before."
-        )
-    return (
+        waits = f"it is due and is not granted yet, because {blocked.because}; that changes once {blocked.until}"
+        return Coming(f"{waits}, and {_steerer(run)} may pause or cancel it before", meanwhile=waits)
+    gets = (
         f"the next worker that claims queue {run.submission.queue!r}{_with_labels(run)} gets it in its turn, as "
-        f"attempt {run.attempt + 1} under fence {lease.fence + 1}; {_steerer(run)} may pause or cancel it before."
+        f"attempt {run.attempt + 1} under fence {lease.fence + 1}"
     )
+    return Coming(f"{gets}; {_steerer(run)} may pause or cancel it before", meanwhile=gets)
 
 
 def _with_labels(run: Run) -> str:
@@ -113,24 +117,40 @@ def _with_labels(run: Run) -> str:
     return " and has the labels " + ", ".join(f"{key}={value}" for key, value in labels.items())
 
 
-def _of_running(standing: Standing, now: Moment, broke_at: datetime | None) -> str:
+def _of_running(standing: Standing, now: Moment, broke_at: datetime | None) -> Coming:
     run, lease = standing.known, standing.lease
-    if run.cancel is not None:
-        return (
-            f"{_holder(standing)} may save and close until {when(run.cancel.settles_at, now, at='')}, and a success "
-            "closed by then stands; otherwise the run is settled as cancelled."
-        )
     if not isinstance(lease, Held):
-        return "nobody holds its lease; the next claim by id takes it."
-    if not standing.live(now):
-        return (
-            f"the lease of {_holder(standing)} is over since {_instant(_deadline(standing, lease, now))}: "
-            f"{_expired(standing, lease)}; a worker that claims the run by id may take it over at once."
+        return Coming(
+            "nobody holds its lease; the next claim by id takes it", meanwhile="the next claim by id takes it"
         )
-    follows = _unless_renewed(run, standing, lease, now)
+    deadline = _deadline(standing, lease, now)
+    if not standing.live(now):
+        over = f"the lease of {_holder(standing)} is over since {instant_of(deadline)}"
+        more = "" if run.cancel is not None else "; a worker that claims the run by id may take it over at once"
+        return Coming(f"{over}: {_expired(standing, lease)}{more}", deadline, ends=run.cancel is not None)
+    if run.cancel is not None:
+        return _of_asked_to_end(standing, run.cancel.settles_at, deadline, now)
+    follows, due_at = _unless_renewed(run, standing, lease, now)
     if broke_at is None:
-        return f"{_holder(standing)} goes on; {follows}."
-    return f"the connection of {_holder(standing)} broke at {_instant(broke_at)}{_patience(standing)}; {follows}."
+        goes_on = f"{_holder(standing)} goes on"
+    else:
+        goes_on = f"the connection of {_holder(standing)} broke at {instant_of(broke_at)}{_patience(standing)}"
+    return Coming(f"{goes_on}; {follows}", due_at, goes_on)
+
+
+def _of_asked_to_end(standing: Standing, settles_at: datetime, deadline: datetime, now: Moment) -> Coming:
+    """A holder that was asked to end: it has its grace, and no longer than its lease."""
+    saves = f"{_holder(standing)} may save and close"
+    stands = "and a success closed by then stands"
+    if deadline < settles_at:
+        sentence = (
+            f"{saves}; unless it renews {by(deadline, now)}, the run is settled as cancelled, otherwise "
+            f"{when(settles_at, now)}, {stands}"
+        )
+    else:
+        until = when(settles_at, now, at="")
+        sentence = f"{saves} until {until}, {stands}; otherwise the run is settled as cancelled"
+    return Coming(sentence, min(deadline, settles_at), saves, ends=True)
 
 
 def _patience(standing: Standing) -> str:
@@ -142,21 +162,26 @@ def _patience(standing: Standing) -> str:
     return ""
 
 
-def _unless_renewed(run: Run, standing: Standing, lease: Held, now: Moment) -> str:
+def _unless_renewed(run: Run, standing: Standing, lease: Held, now: Moment) -> tuple[str, datetime]:
+    """What follows at the deadline, with the end of the slice before or after it as it comes; and what is due first."""
     deadline = _deadline(standing, lease, now)
     if lease.sliced:
-        unless = f"unless it hands back, parks or closes {_by(deadline, now)}"
-        return f"its slice is over, and {unless}, {_expired(standing, lease)}"
-    unless = f"unless it renews {_by(deadline, now)}, {_expired(standing, lease)}"
+        unless = f"unless it hands back, parks or closes {by(deadline, now)}"
+        return f"its slice is over, and {unless}, {_expired(standing, lease)}", deadline
+    unless = f"unless it renews {by(deadline, now)}, {_expired(standing, lease)}"
     if run.pause_asked:
-        return f"it was asked to pause, and the run is paused as soon as its attempt ends; {unless}"
-    if lease.slice_ends_at is not None:
-        return f"its slice ends {when(standing.ends_at(lease.slice_ends_at, now), now)}, and {unless}"
-    return unless
+        return f"it was asked to pause, and the run is paused as soon as its attempt ends; {unless}", deadline
+    if lease.slice_ends_at is None:
+        return unless, deadline
+    ends_at = standing.ends_at(lease.slice_ends_at, now)
+    ends = f"its slice ends {when(ends_at, now)}"
+    return (f"{ends}, and {unless}", ends_at) if ends_at <= deadline else (f"{unless}; {ends}", deadline)
 
 
 def _expired(standing: Standing, lease: Held) -> str:
     run, loss = standing.known, pending_loss(standing)
+    if run.cancel is not None:
+        return "the run is settled as cancelled, as was asked"
     if loss is not None:
         return (
             f"{_by_loss(run)}, because workspace {loss.workspace_id} was lost ({lost_as(loss.reason, loss.exit_code)})"
@@ -189,24 +214,28 @@ def lost_as(reason: str, exit_code: int | None) -> str:
     return reason if exit_code is None else f"{reason}, exit {exit_code}"
 
 
-def _of_parked(standing: Standing, phase: Parked, now: Moment) -> str:
-    run = standing.known
-    wish = ""
+def _of_parked(standing: Standing, phase: Parked, now: Moment) -> Coming:
+    run, lease = standing.known, standing.lease
+    awaited = _awaited(run, phase)
+    if not isinstance(lease, Held) or not standing.live(now):
+        front = f"it is then queued at the front of queue {run.submission.queue!r}{_taken(phase)}"
+        return Coming(f"{awaited}: {front}", meanwhile=awaited)
+    deadline = _deadline(standing, lease, now)
+    unless = f"unless it renews {by(deadline, now)}, the lease ends and {_still(standing)}"
+    due_at, ends = deadline, run.cancel is not None
     if run.cancel is not None:
-        wish = f", and unless its holder closes it with success it is cancelled {_by(run.cancel.settles_at, now)}"
-    lease = standing.lease
-    if isinstance(lease, Held) and standing.live(now):
-        kept = (
-            f"{_holder(standing)} keeps its lease and goes on then; "
-            f"unless it renews {_by(_deadline(standing, lease, now), now)}, the lease ends and {_still(standing)}"
-        )
-        return f"{_awaited(run, phase)}: {kept}{wish}."
-    return f"{_awaited(run, phase)}: it is then queued at the front of queue {run.submission.queue!r}{_taken(phase)}."
+        settles_at = run.cancel.settles_at
+        wish = f"unless its holder closes it with success it is cancelled {by(settles_at, now)}"
+        unless = f"{unless}, and {wish}" if deadline <= settles_at else f"{wish}, and {unless}"
+        due_at = min(deadline, settles_at)
+    return Coming(f"{awaited}: {_holder(standing)} keeps its lease and goes on then; {unless}", due_at, awaited, ends)
 
 
 def _still(standing: Standing) -> str:
     """What becomes of a parked run at the end of the lease that it kept."""
     run = standing.known
+    if run.cancel is not None:
+        return "the run is settled as cancelled"
     if pending_loss(standing) is None or run.policy.on_workspace_lost == "retry_fresh":
         return "the run stays parked"
     return _by_loss(run)
@@ -243,29 +272,3 @@ def _deadline(standing: Standing, lease: Held, now: Moment) -> datetime:
     if mark is None or mark.fence != lease.fence:
         return now.after(lease.ttl_s).wall
     return now.wall_at(mark.deadline)
-
-
-def _by(instant: datetime, now: Moment) -> str:
-    return when(instant, now, at="by ")
-
-
-def when(instant: datetime, now: Moment, at: str = "at ") -> str:
-    """The instant, and how long until then."""
-    left = (instant - now.wall).total_seconds()
-    return f"{at}{_instant(instant)} ({f'in {_span(left)}' if left > 0 else 'now'})"
-
-
-def _span(seconds: float) -> str:
-    """A time as people say it: tenths of a second below ten seconds, else the two units that matter."""
-    if seconds < _TENTHS_BELOW_S:
-        return f"{max(0.1, round(seconds, 1)):g} s"
-    left, parts = round(seconds), []
-    for name, size in _UNITS:
-        count, left = divmod(left, size)
-        parts.append(f"{count} {name}" if count else "")
-    first = next(place for place, part in enumerate(parts) if part)
-    return " ".join(part for part in parts[first : first + 2] if part)
-
-
-def _instant(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

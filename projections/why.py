@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, assert_never
 
+from domain.effects import EffectsMadeAmbiguous
 from domain.lease import (
     FenceBumped,
     Held,
@@ -29,6 +30,7 @@ from domain.lease import (
     Reserved,
     SliceEnded,
 )
+from domain.quiet import unanswered
 from domain.run import Parked, Queued, Run, Running, Settled, WaitingVerdict
 from domain.run_facts import (
     AttemptEnded,
@@ -51,9 +53,10 @@ from domain.turns_state import Turn
 from domain.values import Fact, Moment, Value, cite
 from evidence.refused import RefusedWrite
 from journal.mapper import Recorded
+from projections.coming import Clock
 from projections.document import fact_document
 from projections.hindsight import AsOf
-from projections.outlook import Blocked, outlook
+from projections.outlook import Ahead, Blocked, outlook
 
 REASONS_MAX = 100
 """Facts shown at most: the submission and the latest. Longer chains are read with the facts of the run."""
@@ -88,7 +91,7 @@ class Case(Value, frozen=True, kw_only=True):
     unknown_since: datetime | None = None
     broke_at: datetime | None = None
     """When the connection of the run's holder broke, if nothing was heard of it since."""
-    clocks: tuple["Clock", ...] = ()
+    clocks: tuple[Clock, ...] = ()
     """Clocks that no fact shows: the leader's grace, the quiet stretch, the time worked on it."""
 
 
@@ -97,16 +100,6 @@ class Refused(Value, frozen=True):
 
     worker: str | None
     write: RefusedWrite
-
-
-class Clock(Value, frozen=True):
-    """A clock that is running: its name, since when, when it is due, and what of the run it is about."""
-
-    name: str
-    since: datetime | None
-    due_at: datetime
-    workspace_id: str | None = None
-    turn: int | None = None
 
 
 class History:
@@ -137,6 +130,10 @@ class History:
                 return [recorded]
         return []
 
+    def named(self, citations: Iterable[str]) -> list[Recorded]:
+        """The run's own facts that are cited so, as far as they are here."""
+        return [self._cited[citation] for citation in citations if citation in self._cited]
+
     def causes(self, recorded: Recorded) -> list[Recorded]:
         """The facts that this one cites, wherever they are, or was caused by, if that is one of the run's own."""
         found: list[Recorded] = []
@@ -166,7 +163,7 @@ def why(standing: Standing, facts: Sequence[Recorded], case: Case) -> dict[str, 
         "evidence": _evidence(standing, history, because, case),
         "fence": standing.lease.fence,
         "clocks": _clocks(standing, history, case),
-        "next": outlook(standing, case.now, case.blocked, case.broke_at)
+        "next": outlook(standing, case.now, Ahead(case.blocked, case.broke_at, case.clocks))
         if case.as_of is None
         else followed(case.followed),
         "turns": [_turn(turn, history) for turn in standing.known.turns.open.values()],
@@ -245,7 +242,9 @@ def _makers(standing: Standing, history: History) -> list[Recorded]:
             return _of_settled(phase, history)
         case _:
             assert_never(phase)
-    return [*made, *_pending_wishes(standing, run, history)]
+    ambiguous = any(effect.state == "ambiguous" for effect in standing.effects.effects.values())
+    began = history.last(EffectsMadeAmbiguous) if ambiguous else []
+    return [*made, *_pending_wishes(standing, run, history), *history.named(unanswered(run)), *began]
 
 
 def _pending_wishes(standing: Standing, run: Run, history: History) -> list[Recorded]:

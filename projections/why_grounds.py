@@ -5,7 +5,7 @@ one sentence of its own; the sentences of those that are in doubt or in the maki
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from domain.standing import Standing
@@ -13,13 +13,15 @@ from domain.values import Moment, Value
 from domain.workspace import Workspace, workspace_stream
 from domain.workspace_facts import ContinuityUnknown, WorkspaceLost, WorkspaceProvisioning, WorkspaceWaiting
 from journal.mapper import Recorded
+from projections.coming import decides, when
 from projections.document import fact_document
 from projections.ground_document import brief
-from projections.outlook import lost_as, when
+from projections.outlook import lost_as
 from projections.why import followed
 
 TOLD_MAX = 3
 """Workspaces whose sentences follow the run's own; the others have theirs beside them."""
+NEVER = datetime.max.replace(tzinfo=UTC)
 CAUSES = {
     "watch_dropped": "its watch was dropped",
     "observer_gone": "whoever observed it is gone",
@@ -61,10 +63,19 @@ def with_grounds(
         }
         for footing, sentence in zip(footings, sentences, strict=True)
     ]
-    open_ones = [said for footing, said in zip(footings, sentences, strict=True) if _matters(footing.workspace)]
-    told = " ".join(said[0].upper() + said[1:] for said in open_ones[:TOLD_MAX])
+    coming = _in_order(answer, standing, footings, sentences)
     because = _because(answer["because"], [each.workspace for each in footings], facts)
-    return {**answer, "because": because, "workspaces": shown, "next": f"{answer['next']} {told}".rstrip()}
+    return {**answer, "because": because, "workspaces": shown, "next": coming}
+
+
+def _in_order(answer: dict[str, Any], standing: Standing, footings: Sequence[Footing], sentences: Sequence[str]) -> str:
+    """The run's own sentences and those of workspaces that matter; a body that is due before all else, first."""
+    decisive = [clock["due_at"] for clock in answer["clocks"] if decides(clock["name"], standing)]
+    matter = [one for one in zip(footings, sentences, strict=True) if _matters(one[0].workspace)][:TOLD_MAX]
+    earliest = min(decisive, default=NEVER)
+    first = [said for footing, said in matter if footing.provision_due and footing.provision_due < earliest]
+    told = [*first, answer["next"], *(said for _, said in matter if said not in first)]
+    return " ".join(said if place == 0 else said[0].upper() + said[1:] for place, said in enumerate(told))
 
 
 def with_grounds_then(

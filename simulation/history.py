@@ -54,6 +54,8 @@ class History:
         self._salvaged: Counter[str] = Counter()
         self._commands: dict[str, int] = {}
         self._cool_at: dict[str, float] = {}
+        self._before: dict[str, set[tuple[str, int]]] = {}
+        """Leases that are older than the last quarantine of their worker, by the worker's stream."""
         self._grounds: dict[str, list[str]] = {}
         truth = truth or Truth()
         self._standings: dict[str, Standing] = {}
@@ -200,6 +202,7 @@ class History:
                     raise LawBroken(L14, "a partial was promoted twice", [recorded])
             case WorkerQuarantined():
                 self._cool_at[recorded.stream] = self._elapsed_s() + (fact.until - fact.quarantined_at).total_seconds()
+                self._before[recorded.stream] = {(run_id, self.standing(run_id).lease.fence) for run_id in self.runs}
             case WorkerReleased(cause="probe"):
                 if self._elapsed_s() + ROUNDING_S < self._cool_at[recorded.stream]:
                     raise LawBroken(QUARANTINE, f"{fact.worker_id!r} was released before its cool-down", [recorded])
@@ -242,7 +245,8 @@ class History:
             return f"{worker!r} is {known!r} and was granted a run"
         if any(known.labels.get(name) != value for name, value in wish.labels.items()):
             return f"{worker!r} has {known.labels!r}, and the run asks for {wish.labels!r}"
-        slots = known.slots if known.quarantine is None else 1
+        if known.quarantine is not None and (since := self._since_quarantine(wish.tenant, worker, stream)) > 1:
+            return f"{worker!r} is quarantined and has {since} probing runs"
         if known.quarantine is not None and self._elapsed_s() + ROUNDING_S < self._cool_at[stream]:
             return f"{worker!r} is quarantined and was granted a run"
         held = self._held(wish.tenant)
@@ -250,13 +254,24 @@ class History:
         of_queue = [(holder, each) for holder, each in held if each.queue == wish.queue]
         of_key = [holder for holder, each in of_queue if each.concurrency_key == wish.concurrency_key is not None]
         for name, used, most in (
-            ("slots", sum(holder == worker for holder, _ in held), slots),
+            ("slots", sum(holder == worker for holder, _ in held), known.slots),
             ("max_leases", len(of_queue), queue.max_leases),
             ("max_per_key", len(of_key), queue.max_per_key),
         ):
             if most is not None and used > most:
                 return f"{name} is {most}, and {used} leases use it"
         return None
+
+    def _since_quarantine(self, tenant: str, worker: str, stream: str) -> int:
+        """How many leases of the worker were granted since its last quarantine began."""
+        before = self._before.get(stream, set())
+        standings = [self.standing(run_id) for run_id in self.open_runs()]
+        return sum(
+            (each.run_id, each.lease.fence) not in before
+            for each in standings
+            if isinstance(each.lease, Held | Reserved)
+            and (each.lease.worker, each.known.submission.tenant) == (worker, tenant)
+        )
 
     def _held(self, tenant: str) -> list[tuple[str, RunSubmitted]]:
         """The holder and the submission of each run of the tenant that is held, reserved or kept."""

@@ -44,6 +44,10 @@ async def fail(call: Call, run_id: str, key: str, body: requests.FinishEffect) -
 
 @router.post(f"{EFFECTS}/{{key}}/reconcile", response_model=wire.EffectTold)
 async def reconcile(call: Call, run_id: str, key: str, body: requests.ReconcileEffect) -> Answer:
-    """Say what was found out about an ambiguous effect."""
+    """Say what was found out about an ambiguous effect.
+
+    The holder presents its fence. The run's leader and operators present none, and may say so at any time, also when
+    the run has ended.
+    """
     told = (key, body.resolution, body.outcome)
     return await effects.reconcile_effect(call.desk, call.caller, run_id, call.fence(body), told)

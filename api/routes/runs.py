@@ -135,6 +135,10 @@ async def reassign(call: Call, run_id: str, body: requests.Reassign) -> Answer:
 
 @router.post(f"{RUN}/timeouts/{{fact_id}}/ack", response_model=wire.Run)
 async def acknowledge(call: Call, run_id: str, fact_id: str, body: requests.AcknowledgeTimeout) -> Answer:
-    """Answer a timeout of the run: its clock starts anew, or the run is aborted."""
+    """Answer a timeout of the run: it goes on, or is aborted.
+
+    An extended `total` clock starts anew, whole. Of the silence that an `inactivity` told nothing is told again: the
+    next stretch begins with the next activity.
+    """
     done = await steering.acknowledge_timeout(call.desk, call.caller, run_id, fact_id, body.answer)
     return with_position(call, done, run_id)

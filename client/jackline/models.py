@@ -162,6 +162,16 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class UnansweredTimeout:
+    """A clock that has run out, told and not answered: `fact` is its `stream@version`; `extend` or `abort` answers."""
+
+    fact: str
+    kind: str
+    since: datetime | None = None
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The last-seen marks of a run."""
 
@@ -197,6 +207,7 @@ class Run:
     payload: Any = None
     question: Any = None
     answers: list[Answer] = field(default_factory=list)
+    timeouts: list[UnansweredTimeout] = field(default_factory=list)
     partial: Any = None
     result: Any = None
     error: Any = None

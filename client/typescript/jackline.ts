@@ -799,9 +799,10 @@ export interface LeaseSliceEndedV1 {
   data: SliceEnded;
 }
 
-/** An effect of any run. */
+/** An effect of any run, with that run's name. */
 export interface ListedEffect {
   run_id: string;
+  name: string | null;
   key: string;
   queue: string;
   state: "intended" | "completed" | "failed" | "ambiguous" | "reconciled";
@@ -862,6 +863,7 @@ export interface ListedRun {
   policy: RecordedPolicy;
   question: Json;
   answers: Answered[];
+  timeouts: UnansweredTimeout[];
   partial: Json;
   result: Json;
   error: Json;
@@ -1286,7 +1288,7 @@ export interface Reassign {
   revision: number;
 }
 
-/** What somebody found out about an ambiguous effect. */
+/** What somebody found out about an ambiguous effect; the run's leader and operators present no fence. */
 export interface ReconcileEffect {
   fence?: number | null;
   resolution: "done" | "not_done";
@@ -1433,6 +1435,7 @@ export interface Run {
   policy: RecordedPolicy;
   question: Json;
   answers: Answered[];
+  timeouts: UnansweredTimeout[];
   partial: Json;
   result: Json;
   error: Json;
@@ -1687,7 +1690,7 @@ export interface RunSubmittedV1 {
   data: RunSubmitted;
 }
 
-/** `run.timeout_acknowledged.v1`: The leader answered a timeout: the clock starts anew, or the run ends. */
+/** `run.timeout_acknowledged.v1`: The leader answered a timeout: the run goes on (a total clock starts anew, whole), or it ends. */
 export interface RunTimeoutAcknowledgedV1 {
   position: number;
   fact_id: string;
@@ -1919,7 +1922,7 @@ export interface Timeline {
   position: number;
 }
 
-/** The leader answered a timeout: the clock starts anew, or the run ends. */
+/** The leader answered a timeout: the run goes on (a total clock starts anew, whole), or it ends. */
 export interface TimeoutAcknowledged {
   timeout: string;
   kind: "leader_gone" | "lease_expired" | "detached" | "inactivity" | "total" | "provision";
@@ -1996,6 +1999,14 @@ export interface TurnShown {
   incarnation: number | null;
   code: string | null;
   message: string | null;
+}
+
+/** A clock that has run out, of which the run's leader was told and has not said what it wants: extend or abort. */
+export interface UnansweredTimeout {
+  fact: string;
+  kind: "inactivity" | "total";
+  since: string;
+  after_s: number;
 }
 
 /** A workspace of which nobody knows whether it is there: since when, and for how long while the service was up. */

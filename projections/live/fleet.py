@@ -1,8 +1,9 @@
 """The fleet: the registered workers of a node, when to look for each again, and which of them are quarantined.
 
 A worker that holds a lease, or whose claim waits, is busy and not gone, however long it was not heard. Of a quarantine
-it is kept until when it lasts and which run is the probing one: the run that was granted since it began. A quarantine
-outlives the registration of its worker, so a worker that comes back is still in it.
+it is kept until when it lasts, which leases are older than it, and which run is the probing one: the run that was
+granted since it began, one at a time, whatever the worker holds from before. A quarantine outlives the registration of
+its worker, so a worker that comes back is still in it.
 """
 
 import msgspec
@@ -13,13 +14,14 @@ from domain.worker import WorkerQuarantined, WorkerRegistered
 from projections.live.bells import Bells
 from projections.live.cards import WorkerKey
 from projections.live.deadlines import Deadlines, due
-from projections.live.limits import Limits
+from projections.live.limits import Holding, Limits
 
 
 class Quarantined(msgspec.Struct):
-    """A quarantine in force: until when, and the probing run that was granted since, with its fence."""
+    """A quarantine in force: until when, what is older, and the probing run that was granted since, with its fence."""
 
     until: str
+    before: dict[str, Holding]
     probe: tuple[str, int] | None = None
 
 
@@ -54,7 +56,7 @@ class Fleet:
     def quarantine(self, worker: WorkerKey, fact: WorkerQuarantined, at: Moment) -> None:
         """The worker is granted nothing for a while."""
         until = fact.until.isoformat()
-        self.quarantined[worker] = Quarantined(until)
+        self.quarantined[worker] = Quarantined(until, self._limits.holdings(worker))
         self.cooled.discard(worker)
         self._deadlines.add(due(at.mono + (fact.until - at.wall).total_seconds(), "quarantine", worker, until))
         self._bells.ring_worker(worker)
@@ -96,7 +98,21 @@ class Fleet:
         """Whether the worker has leases, or a claim of it waits: it is not gone."""
         return self._limits.count(worker) > 0 or self._bells.waits(worker)
 
+    def probing(self, worker: WorkerKey) -> int:
+        """How many runs the worker was granted, or is about to be, since its quarantine began; 0 when it is in none."""
+        quarantined = self.quarantined.get(worker)
+        if quarantined is None:
+            return 0
+        before, held = quarantined.before, self._limits.holdings(worker)
+        since = sum(holding is not before.get(run_id) for run_id, holding in held.items())
+        return since + self._limits.lent_to(worker)
+
+    def room(self, worker: WorkerKey, slots: int) -> int:
+        """How many more runs the worker may have in so many slots: in quarantine one, unless it has it."""
+        free = slots - self._limits.count(worker)
+        return min(free, 1 - self.probing(worker)) if worker in self.quarantined else free
+
     def has_room(self, worker: WorkerKey) -> bool:
         """Whether a slot of the worker is free; one that is not known may look for itself."""
         known = self.workers.get(worker)
-        return known is None or self._limits.count(worker) < (1 if worker in self.quarantined else known.slots)
+        return known is None or self.room(worker, known.slots) > 0

@@ -121,6 +121,14 @@ class Limits:
         """The runs whose leases this worker holds, has reserved or keeps, or is about to be granted."""
         return list({**self._by_worker.get(worker, {}), **dict.fromkeys(self._lent.get(worker, ()))})
 
+    def holdings(self, worker: WorkerKey) -> dict[str, Holding]:
+        """What each lease of the worker counts in, by run; a lease that ended and was granted anew is another."""
+        return {run_id: self._holdings[run_id] for run_id in self._by_worker.get(worker, ())}
+
+    def lent_to(self, worker: WorkerKey) -> int:
+        """Runs of which a grant to this worker is on the way while another lease of theirs is still counted."""
+        return len(self._lent.get(worker, ()))
+
     def count(self, worker: WorkerKey) -> int:
         """How many slots of the worker are used."""
         held = self._by_worker.get(worker, {})

@@ -171,7 +171,8 @@ def page(connection: sqlite3.Connection, tenant: str, asked: Asked, position: in
     if asked.cursor is not None:
         conditions.append(("(e.first, e.key) > (?, ?)", read_cursor(scope, asked.cursor, tuple[int, str])))
     where = " AND ".join(condition for condition, _ in conditions)
-    statement = f"SELECT e.* FROM effects e WHERE {where} ORDER BY e.first, e.key LIMIT ?"
+    name = "(SELECT name FROM runs r WHERE r.run_id = e.run_id)"
+    statement = f"SELECT e.*, {name} FROM effects e WHERE {where} ORDER BY e.first, e.key LIMIT ?"
     values = [value for _, given in conditions for value in given]
     items: list[dict[str, Any]] = []
     size, more, last = 0, False, (0, "")
@@ -205,15 +206,16 @@ def _json(values: tuple[str, ...]) -> str:
 
 
 def _shown(row: tuple[Any, ...]) -> dict[str, Any]:
-    run_id, key, _, queue, _, payload_digest, fence, intended_at, state, resolution, outcome, changed_at, position = row
+    run_id, key, _, queue, _, digest, fence, intended_at, state, resolution, outcome, changed_at, position, name = row
     return {
         "run_id": run_id,
+        "name": name or None,
         "key": key,
         "queue": queue,
         "state": state,
         "resolution": resolution,
         "outcome": None if outcome is None else msgspec.Raw(outcome),
-        "payload_digest": payload_digest,
+        "payload_digest": digest,
         "fence": fence,
         "intended_at": instant_of(intended_at),
         "changed_at": instant_of(changed_at),

@@ -32,7 +32,7 @@ from projections.stored.known import Known
 from projections.stored.projection import Handler, Projection, Write
 
 NAME = "runs"
-VERSION = 2
+VERSION = 3
 """Raised whenever a row would come out otherwise than before; a model of another version is rebuilt at the start."""
 
 _COLUMNS = (

@@ -37,7 +37,7 @@ def test_a_refusal_carries_its_own_fields_beside_the_common_members() -> None:
         "title": "Fence lost",
         "status": 409,
         "code": "fence_lost",
-        "detail": "fence 1 is not the right to act: fence 2 is in force, held by 'ada' (taken_over)",
+        "detail": "fence 1 gives no right to act: fence 2 is in force, held by 'ada' (taken_over)",
         "presented": 1,
         "current": 2,
         "holder": "ada",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jackline import Client
+from jackline import Client, LeaseRef
 from jackline.cli import show
 from jackline.models import PolicyOptions
 from tests.client.serving import Service, WorkerProcess, bare_environment, free_port
@@ -74,6 +74,29 @@ def test_a_cancelled_run_is_told_by_its_exit_code(say: Say, hand: WorkerProcess)
 
     assert 0 == cancelled.returncode
     assert (20, True) == (said.returncode, "cancelled" in said.stdout)
+
+
+def test_an_operator_says_from_outside_what_was_found_out_about_an_ambiguous_effect(say: Say, client: Client) -> None:
+    run_id = client.submit(queue="effects", name="mailing").run_id
+    client.register_worker("effects-1", slots=1)
+    lease = LeaseRef(run_id, client.claim("effects-1", ["effects"])[0].fence)
+    for key in ("mail 1", "sms"):
+        client.claim_effect(lease, key, {})
+    client.hand_back(lease)
+    listed, shown = say("effects", "--state", "ambiguous", "--queue", "effects"), say("show", run_id)
+    lost = say("effect", "reconcile", "sms", "--done")
+    done = say("effect", "reconcile", "mail 1", "--run", run_id, "--done", "--outcome", '{"sent": 1}')
+    client.cancel(run_id)
+    late = say("effect", "reconcile", "sms", "--run", run_id, "--not-done")
+    head, *rows = say("effects", "--queue", "effects").stdout.splitlines()
+
+    assert ["run", "name", "key", "state", "fence", "changed"] == head.split()
+    assert 3 == len(listed.stdout.splitlines())
+    assert f"`jackline effect reconcile 'mail 1' --run {run_id} --done`" in shown.stdout
+    assert "--run RUN" in one_line(lost)
+    assert (2, 0, 0) == (lost.returncode, done.returncode, late.returncode), done.stderr + late.stderr
+    assert ["reconciled (done)", "reconciled (not done)"] == [row[row.index("recon") :].split("  ")[0] for row in rows]
+    assert all(row.startswith(f"{run_id}  mailing") for row in rows)
 
 
 def test_a_run_that_goes_on_after_the_wait_is_not_called_failed(say: Say, client: Client) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackline import AsyncClient, Claim, Fact, LeaseRef, Renewal, Retry, Unknown
+from jackline import AsyncClient, Claim, Fact, LeaseRef, Renewal, Retry, Run, Unknown
 from jackline.models import PolicyOptions
 from jackline.worker.engine import Engine, Setup
 from jackline.worker.held import HeldLease
@@ -260,3 +260,34 @@ async def test_work_that_breaks_hands_its_run_back_and_frees_its_slot(shared: Se
 
         assert bench.begun[0].claim.run_id != bench.begun[1].claim.run_id
         assert 1 == bench.log.counts["handed_back"]
+
+
+@pytest.mark.origin("D4")
+async def test_a_run_is_handed_back_until_somebody_hears_it_and_its_lease_is_renewed_meanwhile(
+    shared: Service, queue: str
+) -> None:
+    async with running(shared, queue) as bench:
+        (run_id,) = await bench.submit()
+        await bench.until("it has started", lambda: bench.begun)
+        hand_back, silent = bench.client.hand_back, True
+
+        async def unheard(lease: LeaseRef, *, key: str | None = None) -> Run:
+            if silent:
+                msg = "nobody answers"
+                raise Unknown(msg)
+            return await hand_back(lease, key=key)
+
+        bench.client.hand_back = unheard  # type: ignore[method-assign]
+        bench.begun[0].breaks = LookupError("broken")
+        before = bench.client.beats_for(run_id)
+        bench.let_all_end()
+        await bench.until("it is renewed", lambda: bench.client.beats_for(run_id) > before + 2)
+        assert 0 == bench.log.counts["handed_back"]
+        silent = False
+        await bench.until("it is handed back", lambda: bench.log.counts["handed_back"])
+        run = await bench.client.run(run_id)
+
+    assert (0, {"broken"}) == (
+        run.failed_attempts,
+        {one["error"] for name, one in bench.heard if name == "handed_back"},
+    )

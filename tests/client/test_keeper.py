@@ -1,5 +1,6 @@
 """The process between a worker and a command: it learns the exit, polices the lease, and leaves nothing behind."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,9 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from jackline.worker import keeper
 from jackline.worker.environment import MARK
 from jackline.worker.keeper import Keeper, read
+from jackline.worker.places import Attempt, Home
 from jackline.worker.processes import Identity, marked
+from jackline.worker.starting import NotBegun, never_began, rehearse, withhold
 from tests.client.keeping import Kept
 from tests.waiting import until
 
@@ -62,6 +66,76 @@ def test_a_command_that_cannot_be_started_is_evidence_too(keep: Keep, command: s
 
     assert says in evidence["not_started"]["message"]
     assert command in evidence["not_started"]["message"]
+
+
+@pytest.mark.parametrize(("number", "whose"), [(errno.ENOSPC, "not_begun"), (errno.ENOENT, "not_started")])
+def test_a_start_that_fails_says_whether_the_machine_or_the_command_is_to_blame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, whose: str
+) -> None:
+    kept = Kept(tmp_path, ["true"])
+    one = Keeper(kept.control)
+
+    def fail() -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(one, "_start", fail)
+
+    assert {whose: {"errno": number, "message": f"{os.strerror(number)}: true"}} == one._failure_to_start()
+
+
+def test_a_command_that_is_not_wanted_any_more_is_not_started(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, ["true"])
+    one = Keeper(kept.control)
+    withhold(Attempt(kept.control))
+
+    assert "not_begun" in (one._failure_to_start() or {})
+    assert "" == kept.output()
+
+
+def test_a_keeper_that_cannot_say_that_it_is_there_starts_nothing(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, ["touch", str(tmp_path / "started")])
+    (kept.control / "keeper.json").mkdir()
+    kept.start()
+    assert kept.process is not None
+    kept.process.wait(timeout=20)
+    (kept.control / "keeper.json").rmdir()
+
+    assert never_began(Attempt(kept.control)) is not None
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_keeper_that_was_killed_before_it_said_how_the_command_ended_may_have_started_it(keep: Keep) -> None:
+    kept = keep("sleep", "300")
+    until(lambda: (kept.control / "keeper.json").exists(), what="the keeper has said that it is there")
+    assert kept.process is not None
+    kept.process.kill()
+    kept.process.wait()
+
+    assert never_began(Attempt(kept.control)) is None
+
+
+async def test_a_rehearsal_starts_a_keeper_for_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    await rehearse(home)
+    (home.path / "bin" / "keeper.py").write_text("raise SystemExit('no keeper here')")
+    with pytest.raises(NotBegun, match="no keeper here"):
+        await rehearse(home)
+    home.close()
+
+    assert not (home.path / "rehearsal").exists()
+
+
+def test_a_worker_starts_the_keeper_that_it_came_with_when_the_package_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path(keeper.__file__).read_bytes()
+    monkeypatch.setattr(keeper, "__file__", str(tmp_path / "gone.py"))
+    home = Home(tmp_path / "home")
+    script = home.keeper()
+    script.unlink()
+    home.close()
+
+    assert source == home.keeper().read_bytes()
 
 
 def test_output_of_both_streams_is_in_its_own_file(keep: Keep) -> None:

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from jackline.cli import explain, grounds, show
-from jackline.models import Fact, Run, Why
+from jackline.cli import crew, explain, grounds, show
+from jackline.models import Fact, Run, UnansweredTimeout, Why, WorkerInfo
 from jackline.reasons import AsOf, OpenTurn, RunClock, ShownTurn
 from jackline.workspaces.models import Workspace, WorkspaceLoss
 
@@ -89,6 +89,21 @@ def test_a_listing_in_a_pipe_says_everything_and_is_not_filled_up(
 
     assert ["run", "name", "queue", "state", "attempt", "fence", "owner", "submitted"] == head.split()
     assert row == row.rstrip()
+
+
+def test_a_run_whose_timeout_waits_for_an_answer_is_marked_in_a_listing_and_says_which_when_it_is_shown(
+    terminal: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "err", Console(stderr=True, width=200, highlight=False))
+    asked = Run(RUN_ID, "default", "running", timeouts=[UnansweredTimeout("run-1@3", "inactivity", AT, 4.0)])
+    show.runs([asked, Run(OTHER_ID, "default", "running")])
+    show.one_run(asked)
+    _, marked, plain, *shown = lines(terminal)
+
+    assert ("running !", "running") == (marked[34:].strip(), plain[34:].strip())
+    assert "`jackline extend RUN` or `jackline abort RUN`" in capsys.readouterr().err
+    (told,) = [line for line in shown if line.startswith("not answered")]
+    assert f"inactivity since {show.moment(AT)}, told after 4 s" in told
 
 
 def test_why_says_first_what_went_wrong_and_cuts_nothing(terminal: io.StringIO) -> None:
@@ -180,3 +195,13 @@ def test_clocks_and_turns_name_what_they_are_about_and_former_ground_is_told_as_
     assert 1 == told.count("stands on")
     explain.why(RUN_ID, replace(answer, state="cancelled"), AT)
     assert 1 == " ".join(lines(terminal)).count("stands on")
+
+
+def test_a_quarantined_worker_is_told_with_its_reason_until_when_and_what_ends_it() -> None:
+    told = {"reason": "stalled", "since": AT.isoformat(), "until": AT.isoformat()}
+    aside = WorkerInfo("w1", state="quarantined", raw={"quarantine": told})
+    before, after = crew._aside(aside, AT - timedelta(seconds=1)), crew._aside(aside, AT)
+
+    assert f"w1 is quarantined: stalled; until {show.moment(AT)}, then it may have one probing run" in before
+    assert "stalled; until its one probing run is closed without blame; `jackline workers release w1`" in after
+    assert not crew._aside(WorkerInfo("w2", raw={"quarantine": None}), AT)

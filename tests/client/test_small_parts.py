@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from jackline import Client, Worker
 from jackline.address import DEFAULT_URL, Misplaced, find
+from jackline.cli.following import _verdict_wanted
+from jackline.cli.submit import leader_away
 from jackline.clock import Clock
 from jackline.decode import decode
 from jackline.errors import Garbled
-from jackline.models import Claim, Renewal, Run
+from jackline.models import Claim, Fact, Renewal, Run
 from jackline.retrying import Patience, Retry
 from jackline.sse import Event, EventParser
 
@@ -168,3 +171,29 @@ def test_files_that_hold_secrets_are_for_their_owner_alone(tmp_path: Path) -> No
     keeper.write(tmp_path / "spec.json", {"env": {"TOKEN": "x"}})
 
     assert 0o600 == stat.S_IMODE((tmp_path / "spec.json").stat().st_mode)
+
+
+def test_a_worker_with_a_blocking_client_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="needs an AsyncClient"):
+        Worker(Client("http://127.0.0.1:1", "key"), "w1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("cancel", "the run is settled as cancelled when its grace is over, unless `jackline attach r1` is there"),
+        ("park", "the run is paused when its grace is over, unless `jackline attach r1` is there before"),
+        ("keep", "its leader ada is not connected; the run goes on without it"),
+    ],
+)
+def test_what_follows_from_a_leader_that_is_not_connected_is_said(policy: str, said: str) -> None:
+    assert said in leader_away("r1", "ada", policy)
+
+
+@pytest.mark.parametrize(("state", "wanted"), [("waiting_verdict", True), ("succeeded", False), (None, False)])
+def test_whose_turn_it_is_is_said_when_a_verdict_is_wanted(state: str | None, *, wanted: bool) -> None:
+    closed = Fact(9, "run.closed.v1", {"outcome": "succeeded", "state": state})
+
+    told = _verdict_wanted(closed, "r1")
+
+    assert wanted == ("`jackline verdict r1 succeeded` or `failed`" in (told or ""))

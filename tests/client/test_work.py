@@ -154,6 +154,32 @@ def test_a_command_of_which_nobody_knows_how_it_ended_is_told_as_that_and_leaves
     assert [] == list(marked(MARK, str(control)))
 
 
+@pytest.mark.origin("A4", "D4")
+def test_a_worker_that_cannot_start_a_keeper_hands_back_unspent_runs_and_claims_no_more_until_it_can(
+    client: Client, shared: Service
+) -> None:
+    worker = WorkerProcess(shared, "unable", "--queue", "unable").start()
+    try:
+        keeper = worker.home / "bin" / "keeper.py"
+        keeper.write_text("import nothing_of_that_name")
+        last_chance: PolicyOptions = {"max_attempts": 1}
+        run_id = client.submit({"command": ["true"]}, queue="unable", policy=last_chance).run_id
+        until(lambda: worker.happened("claims_no_more"), what="it claims no more", within_s=20)
+        handed_back = worker.happened("handed_back")
+        draining = lambda: "unable" in [one.worker_id for one in client.workers("draining")]  # noqa: E731
+        until(draining, what="it is listed as draining")
+        assert ("queued", 0) == ((run := client.run(run_id)).state, run.failed_attempts)
+        assert "No module named 'nothing_of_that_name'" in handed_back[0]["error"]
+        assert "No module named" in worker.happened("claims_no_more")[0]["error"]
+        keeper.unlink()
+        run = client.wait(run_id, 40)
+    finally:
+        worker.close()
+
+    assert ("succeeded", 0, 1) == (run.state, run.failed_attempts, len(worker.happened("claims_again")))
+    assert [] == _closes(client, run_id)[:-1]
+
+
 @pytest.mark.origin("A46")
 def test_a_cancelled_command_may_save_before_it_ends(client: Client, submit: Submit) -> None:
     script = """

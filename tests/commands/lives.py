@@ -192,9 +192,9 @@ CASES: dict[str, tuple[Callable[[World], Awaitable[str]], Told]] = {
         Told("waiting_takeover", "workspace_lost", ("workspace.lost", "run.attempt_ended", "run.parked"),
              "until an operator resumes it"),
     ),
-    "paused by its worker": (
+    "paused by its worker, as it was asked to": (
         lambda world: waiting(world, "paused"),
-        Told("paused", "asked_by_worker", ("run.parked",), "it is paused until an operator resumes it"),
+        Told("paused", "asked_by_leader", ("run.pause_requested", "run.parked"), "it is paused until an operator"),
     ),
     "paused by its leader": (
         paused, Told("paused", "asked_by_leader", ("run.pause_requested", "run.parked"), "it is paused until"),

@@ -148,10 +148,26 @@ async def test_workers_that_may_not_ask_are_named_when_nobody_asks(world: World)
     await workers.quarantine_worker(world.desk, ADMIN, "w2", "broken disk")
     (block,) = explained(world, await world.submit())["waiting_for"]
 
-    assert "; worker 'w1' is draining; worker 'w2' is quarantined" in block["because"]
+    assert "; worker 'w1' is draining until it registers again; worker 'w2' is quarantined for" in block["because"]
+    assert "'broken disk' until 2026-01-01T12:05:00.000Z, then it may have one probing run" in block["because"]
     assert [("w1", "draining"), ("w2", "quarantined")] == [
         (each["worker"], each["state"]) for each in block["details"]["unwilling"]
     ]
+
+
+async def test_a_worker_that_has_its_probing_run_says_what_ends_its_quarantine(world: World) -> None:
+    await world.worker("w1", slots=9)
+    await workers.quarantine_worker(world.desk, ADMIN, "w1", "broken disk")
+    for _ in range(2):
+        waiting = await world.submit()
+    await world.later(300)
+    await world.worker("w1", slots=9)
+    await world.claimed("w1")
+
+    block = explained(world, waiting)["waiting_for"][0]
+
+    assert "workers_unwilling" == block["code"]
+    assert "'w1' is quarantined for 'broken disk' until its one probing run is closed without blame" in block["because"]
 
 
 async def test_the_place_in_the_queue_counts_what_is_due_and_comes_before(world: World) -> None:

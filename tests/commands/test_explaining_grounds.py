@@ -125,6 +125,14 @@ async def test_the_clocks_of_ground_and_turns_are_shown_with_the_others(world: W
     assert ("2026-01-01T12:00:00Z", "2026-01-01T12:01:30Z") == clocks["admission"]
 
 
+@pytest.mark.parametrize(("ttl", "first"), [(60, "worker 'w1'"), (600, "the body of")])
+async def test_a_body_that_is_due_before_the_lease_is_told_before_it(world: World, ttl: int, first: str) -> None:
+    run_id, fence = await world.held(ttl=ttl)
+    await provisioned(world, await placed(world, run_id, fence, provider="kubernetes", scope=SCOPE))
+
+    assert why(world, run_id)["next"].startswith(first)
+
+
 async def test_at_most_a_few_workspaces_are_told_of_in_the_runs_own_sentence(world: World) -> None:
     run_id, fence = await world.held()
     made = [await placed(world, run_id, fence) for _ in range(TOLD_MAX)]

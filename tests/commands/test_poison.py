@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from commands import ending, workers
+from domain.claiming import LimitReached
 from domain.worker import POISON_CLASSES, WorkerInQuarantine, WorkerQuarantined, WorkerReleased, WorkerUnknown
 from tests.commands.test_reservations import bind, reserved
 from tests.commands.world import ADMIN, World, closing
@@ -127,6 +128,63 @@ async def test_after_the_cool_down_one_probing_run_is_granted_and_its_good_end_r
     assert None is quarantine_of(world)
     assert ["RunClosed", "LeaseReleased", "WorkerReleased"] == world.names()[-3:]
     assert 2 == len(await world.claim("w1", most=9))
+
+
+@pytest.mark.origin("D50", "D61")
+async def test_a_worker_that_holds_other_runs_is_probed_in_a_free_slot_and_with_one_run_at_a_time(
+    each_world: World,
+) -> None:
+    world = each_world
+    await world.worker("w1", slots=4)
+    held = [await world.held("w1", ttl=3600) for _ in range(2)]
+    await poisoned(world)
+    assert "closed" != world.state(held[0][0])
+    for _ in range(3):
+        await world.submit()
+    await world.later(300)
+    await world.worker("w1", slots=4)
+    (probe,) = await world.claim("w1", most=9)
+    second = await world.refused_or(world.claim("w1", most=9))
+    assert isinstance(second, WorkerInQuarantine)
+    assert "until its one probing run is closed without blame" in str(second)
+    await world.close(*held[0])
+    assert isinstance(await world.refused_or(world.claim("w1", most=9)), WorkerInQuarantine)
+    await world.close(probe["run_id"], probe["fence"])
+
+    assert None is quarantine_of(world)
+    assert 2 == len(await world.claim("w1", most=9))
+
+
+async def test_a_worker_without_a_free_slot_is_not_probed(world: World) -> None:
+    await world.worker("w1", slots=2)
+    held, fence = await world.held("w1", ttl=3600)
+    await poisoned(world)
+    await world.later(300)
+    await world.worker("w1", slots=1)
+    run_id = await world.submit()
+    assert [] == await world.claim("w1")
+    assert isinstance(await world.refused_or(world.claim_run(run_id, "w1")), LimitReached)
+    await world.close(held, fence)
+
+    assert 1 == len(await world.claim("w1"))
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["lost", "handed back"])
+async def test_a_run_from_before_the_quarantine_that_is_granted_anew_is_the_probe(world: World, *, lost: bool) -> None:
+    await world.worker("w1", slots=4)
+    run_id, fence = await world.held("w1", ttl=200)
+    await poisoned(world)
+    if not lost:
+        await ending.hand_back(world.desk, ADMIN, run_id, fence)
+    await world.later(300)
+    await world.worker("w1", slots=4)
+    (probe,) = await world.claim("w1", most=9)
+    await world.submit()
+    assert run_id == probe["run_id"]
+    assert isinstance(await world.refused_or(world.claim("w1")), WorkerInQuarantine)
+    await world.close(run_id, probe["fence"])
+
+    assert None is quarantine_of(world)
 
 
 async def test_a_poisoned_probe_begins_a_new_cool_down(each_world: World) -> None:

@@ -17,7 +17,7 @@ from tests.commands.world import ADMIN, World, plain
 FIELDS = {
     "run_id", "queue", "name", "tags", "labels", "priority", "run_after", "concurrency_key", "state", "reason",
     "leader_id", "revision", "fence", "attempt", "failed_attempts", "owner", "due_at", "payload", "policy", "question",
-    "answers", "partial", "result", "error", "retry_of", "workspaces", "turns", "evidence", "submitted_at",
+    "answers", "timeouts", "partial", "result", "error", "retry_of", "workspaces", "turns", "evidence", "submitted_at",
     "settled_at", "position",
 }  # fmt: skip
 
@@ -152,7 +152,8 @@ async def test_workers_that_take_nothing_are_told(world: World, how: str) -> Non
     else:
         await poisoned(world)
 
-    assert "every worker that has its labels is draining or quarantined" == blocked(world, await world.submit())
+    told = blocked(world, await world.submit())
+    assert told.startswith(f"every worker that has its labels is draining or quarantined; worker 'w1' is {how} ")
 
 
 async def test_used_up_slots_are_told(world: World) -> None:

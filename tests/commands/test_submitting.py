@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from commands import steering, submitting
+from commands.desk import NotAllowed
 from domain.refusal import InvalidCommand
 from domain.run_facts import RunSubmitted
 from domain.submission import SubmissionMismatch
@@ -23,6 +24,16 @@ async def batch(world: World, *wishes: submitting.Wish) -> list[str]:
     """The ids of many runs submitted in one append."""
     done = await submitting.submit_many(world.desk, ADMIN, wishes)
     return [run["run_id"] for run in done.answer["runs"]]
+
+
+async def test_a_key_that_names_its_leaders_submits_for_one_of_them_and_is_told_which(world: World) -> None:
+    for leader_id in (None, "eve"):
+        with pytest.raises(NotAllowed) as refused:
+            await submitting.submit(world.desk, leader("ada", "bea"), wished(leader_id=leader_id))
+        assert leader_id is not None or "one of its leaders ('ada', 'bea')" in str(refused.value)
+    done = await submitting.submit(world.desk, leader("bea"), wished(leader_id="bea"))
+
+    assert "bea" == (await world.show(done.answer["run_id"]))["leader_id"]
 
 
 async def test_a_submission_says_its_id_its_state_and_where_it_is_recorded(each_world: World) -> None:

@@ -261,6 +261,23 @@ async def test_an_extension_gives_the_total_its_whole_time_again(world: World) -
     assert ["total", "total"] == told(world, run_id)
 
 
+@pytest.mark.origin("A41", "A44")
+async def test_of_a_silence_that_was_told_and_extended_nothing_is_told_again_until_there_was_activity(
+    world: World,
+) -> None:
+    run_id, fence = await world.held(**LONG)
+    await world.later(300)
+    await steering.acknowledge_timeout(world.desk, ADMIN, run_id, timeout_id(world, run_id), "extend")
+    await world.later(1_000)
+    assert ["inactivity"] == told(world, run_id)
+    await world.partial(run_id, fence, "half")
+    await world.later(299)
+    assert ["inactivity"] == told(world, run_id)
+    await world.later(1)
+
+    assert ["inactivity", "inactivity"] == told(world, run_id)
+
+
 @pytest.mark.origin("A44")
 async def test_an_abort_settles_the_run_and_cites_the_timeout(world: World) -> None:
     run_id, fence = await world.held(**LONG)

@@ -113,9 +113,9 @@ WORKER_PAGE: Page = {
     ),
     "release": _worker(lambda state: worker.release(state, "ada", "operator", LEADER)),
     "require": _worker(lambda state: worker.require(state, "ada")),
-    "grant": _worker(lambda state: worker.may_be_granted(state, "ada", cooled=False, holding=0)),
-    "grant cooled": _worker(lambda state: worker.may_be_granted(state, "ada", cooled=True, holding=0)),
-    "grant cooled and holding": _worker(lambda state: worker.may_be_granted(state, "ada", cooled=True, holding=1)),
+    "grant": _worker(lambda state: worker.may_be_granted(state, "ada", cooled=False, probing=0)),
+    "grant cooled": _worker(lambda state: worker.may_be_granted(state, "ada", cooled=True, probing=0)),
+    "grant cooled and probing": _worker(lambda state: worker.may_be_granted(state, "ada", cooled=True, probing=1)),
     "poison": each({line: partial(worker.poison_class, line) for line in (*worker.POISON_CLASSES, "other")}),
     "stream": each({"stream": lambda: worker.worker_stream("acme", "ada")}),
 }

@@ -38,7 +38,9 @@ def sample(kind: Any, name: str, *, full: bool) -> Any:
         return {name: f"a {name}"}
     if get_origin(kind) is list:
         return [f"a {name}"]
-    return {int: len(name), float: 2.5, str: f"a {name}", Any: 41, Over: OVER[full], Quarantine: BLAMED}[kind]
+    return {int: len(name), bool: full, float: 2.5, str: f"a {name}", Any: 41, Over: OVER[full], Quarantine: BLAMED}[
+        kind
+    ]
 
 
 OVER = (

@@ -128,7 +128,7 @@ COMMANDS: dict[str, dict[Name, str]] = {
 
 
 def granted(state: Worker, *, cooled: bool) -> list[WorkerFact]:
-    may_be_granted(state, "ada", cooled=cooled, holding=0)
+    may_be_granted(state, "ada", cooled=cooled, probing=0)
     return []
 
 
@@ -203,14 +203,14 @@ def test_a_worker_does_not_leave_with_leases_and_is_told_which_it_holds() -> Non
 @pytest.mark.origin("D53")
 def test_a_draining_worker_is_granted_nothing_and_draining_twice_is_draining_once() -> None:
     with pytest.raises(WorkerDraining):
-        may_be_granted(known("draining"), "ada", cooled=True, holding=0)
+        may_be_granted(known("draining"), "ada", cooled=True, probing=0)
     assert [] == drain(known("draining"), "ada", "ops")
 
 
 @pytest.mark.origin("D50")
 def test_a_quarantined_worker_is_granted_nothing_and_the_refusal_says_why_and_until_when() -> None:
     with pytest.raises(WorkerInQuarantine) as refused:
-        may_be_granted(known("quarantined"), "ada", cooled=False, holding=0)
+        may_be_granted(known("quarantined"), "ada", cooled=False, probing=0)
 
     assert ("ssh_timeout", noon(300).isoformat()) == (refused.value.reason, refused.value.until)
 
@@ -219,9 +219,9 @@ def test_a_quarantined_worker_is_granted_nothing_and_the_refusal_says_why_and_un
 def test_after_its_cool_down_a_quarantined_worker_is_granted_one_probing_run_and_no_second() -> None:
     cooled = known("quarantined")
 
-    assert cooled == may_be_granted(cooled, "ada", cooled=True, holding=0)
+    assert cooled == may_be_granted(cooled, "ada", cooled=True, probing=0)
     with pytest.raises(WorkerInQuarantine):
-        may_be_granted(cooled, "ada", cooled=True, holding=1)
+        may_be_granted(cooled, "ada", cooled=True, probing=1)
 
 
 def test_a_quarantine_outlives_leaving_and_being_gone_and_registering_again() -> None:

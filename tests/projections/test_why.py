@@ -112,7 +112,8 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
     "running in a slice": (
         lambda: held(policy=SLICED),
         ["run.submitted", "lease.fence_bumped", "run.attempt_started"], ["lease", "slice"],
-        "its slice ends at 2026-01-01T12:00:31.000Z (in 30 s), and unless it renews",
+        "unless it renews by 2026-01-01T12:00:11.000Z (in 10 s), the run is queued again at once, with 1 of 3 attempts "
+        "failed; its slice ends at 2026-01-01T12:00:31.000Z (in 30 s).",
     ),
     "running after its slice": (
         lambda: held(policy=SLICED).renewed(at=30).then("end the slice", at=31),
@@ -211,10 +212,21 @@ CASES: dict[str, tuple[Callable[[], Story], list[str], list[str], str]] = {
          "run.settled"], [],
         "nothing: the run is aborted (attempts_exhausted)",
     ),
+    "queued with an effect that nobody knows of": (
+        lambda: held(leader_id="ada").then("begin an effect", at=2).then("hand back", at=3),
+        ["run.submitted", "lease.released", "effect.made_ambiguous", "run.attempt_ended"], ["continuation"],
+        "Its effect is ambiguous: 'mail'; its leader 'ada' or an operator may find out and say so",
+    ),
+    "held again with an effect that nobody knows of": (
+        lambda: held().then("begin an effect", at=2).then("hand back", at=3).then(claim("w2"), at=9),
+        ["run.submitted", "lease.released", "effect.made_ambiguous", "run.attempt_ended", *BEGAN], ["lease"],
+        "Its effect is ambiguous: 'mail'; its holder or an operator may find out and say so",
+    ),
     "settled with an effect that nobody knows of": (
         lambda: held().then("begin an effect", at=2).then(close("succeeded", result=1), at=3),
         ["run.submitted", *BEGAN, "effect.made_ambiguous", "run.closed"], [],
-        "its leader or an operator may still reconcile the ambiguous effect 'mail'.",
+        "Its effect is ambiguous: 'mail'; an operator may find out and say so (`jackline effect reconcile mail --run "
+        "r1 --done` or `--not-done`).",
     ),
 }  # fmt: skip
 
@@ -264,12 +276,13 @@ def test_the_evidence_of_an_expiry_is_what_its_fact_carried() -> None:
     ]
 
 
-def test_the_evidence_of_an_earlier_attempt_says_nothing_of_how_the_run_stands() -> None:
-    story = held().renewed(at=20).then(expire, at=100).then(claim("w2"), at=101).then("succeed", at=110)
+def test_an_attempt_that_died_is_no_evidence_of_the_one_that_succeeded_after_it() -> None:
+    story = held().renewed(at=20).then(expire, at=100).then(claim("w2"), at=101).then("succeed", at=102)
 
     evidence = answered(story)["evidence"]
 
-    assert (None, None) == (evidence["last_renewed_at"], evidence["renewals"])
+    assert (None, None, None) == (evidence["last_renewed_at"], evidence["renewals"], evidence["detached"])
+    assert "lease.expired.v1" in [entry["topic"] for entry in evidence["carried"]]
 
 
 def test_the_evidence_of_a_live_lease_is_its_mark() -> None:

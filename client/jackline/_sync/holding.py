@@ -97,11 +97,16 @@ class Holding:
         self._effect(lease, (effect, "fail"), {"outcome": outcome}, key)
 
     def reconcile_effect(
-        self, lease: LeaseRef, effect: str, resolution: Literal["done", "not_done"], outcome: Any = None
+        self, whose: LeaseRef | str, effect: str, resolution: Literal["done", "not_done"], outcome: Any = None
     ) -> None:
-        """Say what somebody found out about an ambiguous effect."""
-        self._effect(lease, (effect, "reconcile"), {"resolution": resolution, "outcome": outcome}, None)
+        """Say what somebody found out about an ambiguous effect.
 
-    def _effect(self, lease: LeaseRef, where: tuple[str, ...], body: Any, key: str | None) -> Any:
-        ask = Ask("POST", run_path(lease.run_id, "effects", *where), {"fence": lease.fence, **body}, key=key)
+        `whose`: the lease of the run that is held, or, for its leader and for operators, the id of any run, at any
+        time, also when it has ended.
+        """
+        self._effect(whose, (effect, "reconcile"), {"resolution": resolution, "outcome": outcome}, None)
+
+    def _effect(self, whose: LeaseRef | str, where: tuple[str, ...], body: Any, key: str | None) -> Any:
+        run_id, fence = (whose, {}) if isinstance(whose, str) else (whose.run_id, {"fence": whose.fence})
+        ask = Ask("POST", run_path(run_id, "effects", *where), {**fence, **body}, key=key)
         return (self.transport.ask(ask)).body

@@ -41,7 +41,10 @@ class Leading(Runs):
         return self._run(run_id, "reassign", {"leader_id": leader_id, "revision": revision})
 
     def acknowledge_timeout(self, run_id: str, fact_id: str, answer: Literal["extend", "abort"]) -> Run:
-        """Answer a timeout of the run, named by the id of its fact: its clock starts anew, or the run is aborted."""
+        """Answer a timeout of the run, named by the id of its fact: the run goes on, or is aborted.
+
+        An extended total clock starts anew, whole; an inactivity is told again only of a silence after new activity.
+        """
         ask = Ask("POST", run_path(run_id, "timeouts", fact_id, "ack"), {"answer": answer})
         return decode(Run, (self.transport.ask(ask)).body)
 

@@ -67,6 +67,21 @@ def workers_list(
         return
     rows = (_row(one, wall()) for one in found)
     show.table(("worker", "state", "slots", "last heard", "labels", "attempts", "ok", "failed", "lost"), rows)
+    for one in found:
+        if told := _aside(one, wall()):
+            show.err.print(show.safe(told), style="dim", soft_wrap=True)
+
+
+def _aside(one: WorkerInfo, now: datetime) -> str:
+    """Why a worker is granted nothing, until when, and what ends it; empty for one that is not quarantined."""
+    quarantine = one.raw.get("quarantine")
+    if not quarantine:
+        return ""
+    until = datetime.fromisoformat(quarantine["until"])
+    ends = "until its one probing run is closed without blame"
+    if until > now:
+        ends = f"until {show.moment(until)}, then it may have one probing run in a free slot"
+    return f"{one.worker_id} is quarantined: {quarantine['reason']}; {ends}; `jackline workers release {one.worker_id}`"
 
 
 def _row(one: WorkerInfo, now: datetime) -> tuple[Any, ...]:

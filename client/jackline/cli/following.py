@@ -46,12 +46,22 @@ async def narrate(client: AsyncClient, run_id: str, waiting: Waiting) -> None:
     """Tell what happens to a run until it has settled; the first thing told ends the waiting."""
     try:
         async for fact in client.follow(run_id):
-            told = _told(fact)
+            told = _told(fact) or _verdict_wanted(fact, run_id)
             if told:
                 waiting.over()
                 complain(told)
     except JacklineError as error:
         complain(f"what happens to the run cannot be followed any more: {error}")
+
+
+def _verdict_wanted(fact: Fact, run_id: str) -> str | None:
+    """That it is the leader's turn; nothing else would be seen, and the run waits for as long as it takes."""
+    if fact.topic != "run.closed.v1" or not isinstance(fact.data, Mapping):
+        return None
+    if fact.data.get("state") != "waiting_verdict":
+        return None
+    say = f"`jackline verdict {run_id} succeeded` or `failed`"
+    return f"its worker closed it as {fact.data.get('outcome')}, and it waits for its leader's verdict: {say}"
 
 
 def _told(fact: Fact) -> str | None:

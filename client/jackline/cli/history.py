@@ -1,7 +1,7 @@
 """`timeline`, `usage`, `effects`: what happened, how much it used, and what is still to be found out."""
 
 import itertools
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
@@ -51,15 +51,17 @@ def effects(
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only of runs of this queue.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 500,
 ) -> None:
-    """List effects of all runs, the oldest first; the ambiguous ones want somebody to look."""
+    """List effects of all runs, the oldest first; the ambiguous ones want somebody to look.
+
+    What was found out is said with `jackline effect reconcile KEY --run RUN --done` or `--not-done`.
+    """
     with place.client() as client:
         found = list(itertools.islice(client.every_effect(state=state, queue=queue), limit + 1))
     shown = found[:limit]
     if place.json:
         show.print_json(shown)
         return
-    columns = ("run_id", "key", "state", "resolution", "fence", "changed_at")
-    show.table(columns, ([one[name] if one[name] is not None else "" for name in columns] for one in shown))
+    show.table(("run", "name", "key", "state", "fence", "changed"), map(_effect, shown))
     if len(found) > limit:
         show.err.print(f"more than {limit}: raise --limit or narrow the list", style="dim")
 
@@ -91,6 +93,12 @@ def usage(
         "ground lost",
     )
     show.table(columns, (_used(one) for one in found))
+
+
+def _effect(one: dict[str, Any]) -> tuple[Any, ...]:
+    found = {"done": " (done)", "not_done": " (not done)"}.get(one["resolution"] or "", "")
+    changed = show.moment(datetime.fromisoformat(one["changed_at"]))
+    return one["run_id"], one.get("name") or "", one["key"], f"{one['state']}{found}", one["fence"], changed
 
 
 def _used(one: dict[str, Any]) -> tuple[Any, ...]:

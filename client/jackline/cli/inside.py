@@ -11,7 +11,7 @@ knows. A refusal (`fence_lost`, exit code 3) means that the run is somebody else
     jackline park --keep-lease --wait ...    wait here instead, and print the answer
     jackline effect claim KEY --payload JSON   0 go on; 10 done before; 11 another payload; 12 nobody knows
     jackline effect complete|fail KEY --outcome JSON
-    jackline effect reconcile KEY --done|--not-done --outcome JSON
+    jackline effect reconcile KEY --done|--not-done --outcome JSON     with --run RUN also for people, outside of it
 
 An effect is caused at most once over all attempts of a run:
 
@@ -41,6 +41,7 @@ from jackline.worker.places import Attempt
 PANEL = "Inside a run"
 FLUSH_S = 10.0  # how long a parking waits for the worker to deliver the output written before it
 LOOK_S = 0.05
+OUTSIDE = "outside, name the run: --run RUN"
 Patience = Annotated[float, typer.Option("--patience", metavar="SECONDS", help="How long to wait out an outage.")]
 Outcome = Annotated[str | None, typer.Option("--outcome", metavar="JSON", help="What came of it.")]
 EffectKey = Annotated[str, typer.Argument(metavar="KEY", help="The effect's name within the run.")]
@@ -62,11 +63,12 @@ def join(app: typer.Typer) -> None:
     verb(app, PANEL, "progress")(progress)
 
 
-def _lease() -> LeaseRef:
+def _lease(outside: str = "") -> LeaseRef:
+    """The lease of the run that this is inside of; `outside`: what to do where it is none."""
     run_id, fence = os.environ.get("JACKLINE_RUN_ID"), os.environ.get("JACKLINE_FENCE", "")
     if not run_id or not fence.isdigit():
         msg = "this is not inside a run: JACKLINE_RUN_ID and JACKLINE_FENCE are not set"
-        raise Fault(msg, "`jackline work` sets them for the commands that it executes", USAGE)
+        raise Fault(msg, outside or "`jackline work` sets them for the commands that it executes", USAGE)
     return LeaseRef(run_id, int(fence))
 
 
@@ -222,9 +224,19 @@ def effect_reconcile(
     effect: EffectKey,
     done: Annotated[bool, typer.Option("--done/--not-done", help="What was found out.")],
     outcome: Outcome = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Of this run; not inside of it.")] = None,
     patience: Patience = 60.0,
 ) -> None:
-    """Say what was found out about an effect of which nobody knew."""
+    """Say what was found out about an ambiguous effect: inside its run, or with --run as its leader or an operator.
+
+    With --run no fence is needed, and it is never too late, also when the run has ended. An effect that was not done
+    may be claimed again; of one that was done, later claims are told the outcome.
+    """
     resolution: Literal["done", "not_done"] = "done" if done else "not_done"
+    value = _value(outcome, "--outcome")
+    if run_id is not None:
+        with place.client() as client:
+            client.reconcile_effect(run_id, effect, resolution, value)
+        return
     with _client(place, patience) as client:
-        client.reconcile_effect(_lease(), effect, resolution, _value(outcome, "--outcome"))
+        client.reconcile_effect(_lease(outside=OUTSIDE), effect, resolution, value)

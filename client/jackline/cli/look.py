@@ -64,6 +64,7 @@ def show_run(
         message = "what was does not change: give --wait or --at"
         raise typer.BadParameter(message)
     with place.client() as client:
+        effects = [] if place.json or at is not None else client.effects(run_id)
         if wait is None:
             run = client.run(run_id, at=at)
         else:
@@ -72,7 +73,7 @@ def show_run(
     if place.json:
         show.print_json(run)
     else:
-        show.one_run(run)
+        show.one_run(run, effects)
     if wait is None:
         return DONE
     if not run.settled:

@@ -7,6 +7,7 @@ visible, so that a run cannot write on the terminal of whoever looks at a table.
 
 import dataclasses
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -17,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jackline.clock import wall
-from jackline.models import Fact, Run
+from jackline.models import Effect, Fact, Run, UnansweredTimeout
 from jackline.reasons import AsOf, ShownTurn
 from jackline.workspaces.models import Workspace
 
@@ -157,7 +158,7 @@ def runs(items: Sequence[Run]) -> None:
         "run": lambda run: run.run_id,
         "name": lambda run: run.name or "",
         "queue": lambda run: run.queue,
-        "state": lambda run: state(run.state),
+        "state": lambda run: _marked(run),
         "attempt": lambda run: run.attempt,
         "fence": lambda run: run.fence,
         "owner": lambda run: run.owner or "",
@@ -169,6 +170,14 @@ def runs(items: Sequence[Run]) -> None:
         rows = [[_cell(columns[name](run)) for name in names] for run in items]
         _shorten(names, rows)
     table(names, rows, whole=True)
+    if any(run.timeouts for run in items):
+        told = "! a timeout waits for an answer (`jackline show RUN`): `jackline extend RUN` or `jackline abort RUN`"
+        err.print(told, style="dim", soft_wrap=True)
+
+
+def _marked(run: Run) -> Text:
+    """The state, and whether a timeout waits for an answer."""
+    return Text.assemble(state(run.state), (" !" if run.timeouts else "", "yellow"))
 
 
 def listing(columns: Sequence[str], rows: Iterable[Sequence[Any]], spared: Sequence[str]) -> None:
@@ -206,15 +215,17 @@ def _shorten(names: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
             row[place].truncate(widths[place], overflow="ellipsis")
 
 
-def one_run(run: Run) -> None:
-    """Everything about one run."""
+def one_run(run: Run, effects: Sequence[Effect] = ()) -> None:
+    """Everything about one run, with those of its effects that want somebody to find out."""
     told: list[tuple[str, Any]] = [("run", run.run_id), ("name", run.name), ("state", state(run.state))]
     told += [("reason", run.reason), ("queue", run.queue), ("attempt", run.attempt), ("fence", run.fence)]
     told += [("owner", run.owner), ("failed attempts", run.failed_attempts or None), ("due", moment(run.due_at))]
     told += [("tags", run.tags), ("labels", run.labels), ("question", run.question)]
     told += [("answers", [{"question": one.question, "answer": one.answer} for one in run.answers])]
+    told += [("not answered", one) for one in map(_timeout, run.timeouts)]
     told += [("payload", run.payload), ("partial", run.partial), ("result", run.result), ("error", run.error)]
     told += [("retry of", run.retry_of), ("leader", run.leader_id), ("policy", run.policy)]
+    told += [("effect", _unknown(run.run_id, one)) for one in effects if one.state == "ambiguous"]
     told += [("stands on", one) for one in map(_ground, run.workspaces)]
     told += [("turn", one) for one in map(_turn, run.turns)]
     told += [("submitted", moment(run.submitted_at)), ("settled", moment(run.settled_at)), ("position", run.position)]
@@ -238,6 +249,18 @@ def ago(instant: datetime | None, now: datetime) -> str:
     if ago_s < 60:
         return f"{ago_s:.1f} s ago"
     return f"{int(ago_s // 60)} min ago" if ago_s < 3600 else f"at {moment(instant)}"
+
+
+def _timeout(one: UnansweredTimeout) -> str:
+    """A timeout that waits for an answer, on one line."""
+    since = "" if one.since is None else f" since {moment(one.since)}"
+    return f"{one.kind}{since}, told after {one.after_s:g} s; `jackline extend` or `jackline abort` answers"
+
+
+def _unknown(run_id: str, one: Effect) -> str:
+    """An effect of which nobody knows whether it happened, and how to say so, on one line."""
+    say = f"jackline effect reconcile {shlex.quote(one.key)} --run {run_id}"
+    return f"{one.key}, ambiguous: `{say} --done` or `--not-done` says what was found out"
 
 
 def _ground(one: Workspace) -> str:

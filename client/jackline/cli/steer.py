@@ -16,7 +16,7 @@ from jackline.cli import show
 from jackline.cli.exits import DONE, NOT_FOUND, REFUSED, USAGE, Fault, complain
 from jackline.cli.look import RunId
 from jackline.cli.place import Place, verb
-from jackline.cli.submit import json_argument, pairs
+from jackline.cli.submit import json_argument, leader_away, pairs
 from jackline.errors import JacklineError, TimeoutAnswered
 from jackline.models import CancelFilter, Cancelled, Run
 
@@ -156,19 +156,26 @@ def reassign(
     revision: Annotated[int | None, typer.Option(help="Refuse if the run is at another revision.")] = None,
 ) -> None:
     """Make a run another leader's; its absence then counts from now."""
-    _steer(
-        place,
-        lambda client: client.reassign(
-            run_id, leader_id, client.run(run_id).revision if revision is None else revision
-        ),
-    )
+    with place.client() as client:
+        at = client.run(run_id).revision if revision is None else revision
+        run = client.reassign(run_id, leader_id, at)
+        if place.json:
+            show.print_json(run)
+            return
+        print(f"{run.run_id} {run.state}", flush=True)
+        if not run.settled and client.show_leader(leader_id).connections == 0:
+            complain(leader_away(run_id, leader_id, str(run.policy.get("on_leader_gone", "cancel"))))
 
 
 FactId = Annotated[str | None, typer.Option("--fact", metavar="FACT_ID", help="Which timeout; default: the latest.")]
 
 
 def extend(place: Place, run_id: RunId, fact: FactId = None) -> None:
-    """Answer a run's timeout: let it go on, its clock starts anew."""
+    """Answer a run's timeout: let it go on.
+
+    A total clock starts anew, whole. Of the silence that was told as inactivity nothing is told again: the next stretch
+    begins with the next sign of work.
+    """
     _steer(place, lambda client: _acknowledge(client, run_id, fact, "extend"))
 
 

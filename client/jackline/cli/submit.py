@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from jackline.cli import show
-from jackline.cli.exits import USAGE, Fault
+from jackline.cli.exits import USAGE, Fault, complain
 from jackline.cli.place import Options, Place, verb
 from jackline.models import PolicyOptions, Submission
 
@@ -50,7 +50,10 @@ class Wanted(Options):
     on_workspace_lost: Annotated[
         str | None, typer.Option(metavar="settle_lost|retry_fresh|park", help="Default: settle_lost.")
     ] = None
-    on_quiet: Annotated[str | None, typer.Option(metavar="report|fail_attempt", help="Default: report.")] = None
+    on_quiet: Annotated[
+        str | None,
+        typer.Option(metavar="report|fail_attempt", help="Default: report; fail_attempt quarantines the worker, too."),
+    ] = None
     quiet_after: Annotated[float | None, typer.Option("--quiet-after", metavar="SECONDS", help="[300]")] = None
     total_after: Annotated[float | None, typer.Option("--total-after", metavar="SECONDS", help="[1800]")] = None
 
@@ -112,8 +115,20 @@ def submit(place: Place, wanted: Wanted, command: Annotated[list[str] | None, ty
     if place.json:
         show.print_json(receipt)
     else:
-        print(receipt.run_id)
+        print(receipt.run_id, flush=True)
+        if receipt.leader is not None and receipt.leader.connections == 0:
+            gone = submission.get("policy", {}).get("on_leader_gone", "cancel")
+            complain(leader_away(receipt.run_id, str(submission.get("leader_id")), gone))
     return 0
+
+
+def leader_away(run_id: str, leader_id: str, on_leader_gone: str) -> str:
+    """What follows for a run from its leader being absent, and what stops it."""
+    away = f"its leader {leader_id} is not connected"
+    if on_leader_gone == "keep":
+        return f"{away}; the run goes on without it"
+    follows = "settled as cancelled" if on_leader_gone == "cancel" else "paused"
+    return f"{away}: the run is {follows} when its grace is over, unless `jackline attach {run_id}` is there before"
 
 
 def needed(wanted: Wanted, command: list[str] | None) -> list[str]:

@@ -18,7 +18,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from jackline.worker.places import Attempt
 from jackline.worker.processes import Identity, end_marked
 from jackline.worker.results import is_kept, read_result
 from jackline.worker.spool import Spool
+from jackline.worker.starting import NotBegun, never_began, start_keeper, withhold
 from jackline.worker.telling import Shop, tell
 
 LOOK_S = 0.05  # between two looks at the keeper, and at a spool that is being written
@@ -97,15 +97,23 @@ class CommandExecution:
             if self._claim is not None and argv is not None and ground is not None:
                 self._start(self._claim, argv, ground)
             else:
+                withhold(self._attempt)
                 self._keeper = Identity.of(self._attempt.load("keeper.json"))
                 self._sign()
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._watch())
                 both.create_task(self._deliver())
+            self._refuse_if_never_begun()
         except Exception:
             await self._abandon()
             raise
         await self._tell(self._last or await self._judged())
+
+    def _refuse_if_never_begun(self) -> None:
+        """Raise when the command was certainly not started: the engine hands the run back, and nothing is counted."""
+        told = self._last is not None or self._asked is not None or self._lease.loss is not None
+        if not told and (why := never_began(self._attempt)) is not None:
+            raise NotBegun(why)
 
     async def _abandon(self) -> None:
         """Something of ours broke: the command must not go on without anybody to look after it."""
@@ -149,16 +157,7 @@ class CommandExecution:
         self._write_trust()
         self._sign()
         shop.log("run_started", run_id=claim.run_id, fence=claim.fence, attempt=claim.attempt, command=argv)
-        with (attempt / "keeper.log").open("ab") as complaints:
-            self._child = subprocess.Popen(
-                [sys.executable, "-I", "-S", keeper.__file__, str(attempt.path)],
-                cwd=attempt.path,
-                env={},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=complaints,
-                start_new_session=True,
-            )
+        self._child = start_keeper(shop.home, attempt)
         self._keeper = Identity(self._child.pid, keeper.start_of(self._child.pid))
 
     def _sign(self) -> None:
@@ -182,11 +181,15 @@ class CommandExecution:
             await asyncio.sleep(LOOK_S)
         if self._lease.loss is not None and not self._loss_obeyed:
             await self._obey_loss(self._lease.loss)
+        if never_began(self._attempt) is None:
+            await self._note_the_end()
+        self._ended.set()
+
+    async def _note_the_end(self) -> None:
         if not (self._attempt / "exit.json").exists():
             # The keeper was killed. The kernel ended the command with it, but not what the command had started.
             ended = await asyncio.to_thread(end_marked, MARK, str(self._attempt.path))
             self._shop.log("keeper_lost", run_id=self.run_id, fence=self._lease.ref.fence, processes_ended=ended)
-        self._ended.set()
         exit_ = Exit.of(self._attempt.load("exit.json"))
         told = {"exit_code": exit_.exit_code, "signal": exit_.signal, "stop": exit_.stop, "killed": exit_.killed}
         self._shop.log("command_ended", run_id=self.run_id, fence=self._lease.ref.fence, **told)

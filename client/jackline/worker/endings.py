@@ -11,6 +11,7 @@ it.
     neither is known             failed, error {"code": "exit_unknown"}; the service settles the run as lost, not
                                  failed, when no attempt is left
     could not be started         failed, error {"code": "not_started", "errno": E}, not retryable
+    not started by our fault     nothing: the run is handed back before it comes to this, see `starting`
     no command to run            failed, error {"code": "no_command"}, not retryable
 
 A command that was *asked* to end is another matter: exit 0 then only says that it ended politely. Unless it says

@@ -1,7 +1,10 @@
 """A worker from its registration to its leave: it claims runs, has them executed, and stops in good order.
 
 Each claimed run is confirmed by a first heartbeat before its execution starts; if nobody answers, the run is handed
-back, the error is kept in the log, and the execution is never started. From then on the lease is renewed until the
+back, the error is kept in the log, and the execution is never started. So is a run whose execution breaks for a reason
+of ours: it is handed back until somebody hears it, renewed meanwhile. After that the worker is *ailing*: it makes sure
+that it could execute something (`able`) before it claims again, and as long as it could not it is drained, so that
+everybody sees that it takes no runs, and why nobody does. From then on the lease is renewed until the
 execution has returned, which it does only when the run's end has been told to the service (or is nobody's business any
 more); only then is its slot free.
 
@@ -19,7 +22,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,6 +33,7 @@ from jackline.models import Claim
 from jackline.retrying import Retry
 from jackline.worker.held import HeldLease
 from jackline.worker.log import Log
+from jackline.worker.persist import Heard, until_heard
 from jackline.worker.staying import Staying
 from jackline.worker.stream import WorkerStream
 
@@ -52,6 +56,23 @@ class Execution(Protocol):
 
 
 Begin = Callable[[Claim, HeldLease], Execution]
+
+
+class _Unfit:
+    """What takes the place of an execution that could not even begin: it breaks with the original error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def run(self) -> None:
+        raise self._error
+
+    def stop(self, reason: str) -> None:
+        pass
+
+
+async def _always_able() -> None:
+    """Nothing is known that could keep this worker from executing runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,7 @@ class Engine:
         self.instance = setup.instance or self.clock.new_id()
         self.staying = Staying(client, setup.worker_id, self.clock, log)
         self.staying.register, self.staying.on_replaced = self._register, self._replaced
+        self.able: Callable[[], Awaitable[None]] = _always_able
         self._begin = begin
         self._executions: dict[asyncio.Task[None], Execution] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
@@ -97,6 +119,7 @@ class Engine:
         self._refused: str | None = None
         self._ailing: Iterator[float] | None = None
         self._taken_over: WorkerInUse | None = None
+        self._unable = False
 
     def stop(self) -> None:
         """Begin to stop; `run` returns when that is done."""
@@ -184,8 +207,8 @@ class Engine:
                 self._slot_freed.clear()
                 await self._slot_freed.wait()
                 continue
-            if self._ailing is not None and await self._pause(next(self._ailing)):
-                break
+            if self._ailing is not None and not await self._recovers(self._ailing):
+                continue
             claiming = asyncio.create_task(self._claim())
             await asyncio.wait((stopping, claiming), return_when=asyncio.FIRST_COMPLETED)
             if not claiming.done():
@@ -196,6 +219,26 @@ class Engine:
             else:
                 await self._pause(next(pauses))
         stopping.cancel()
+
+    async def _recovers(self, pauses: Iterator[float]) -> bool:
+        """Whether it is worth while to claim again; after a pause."""
+        if await self._pause(next(pauses)):
+            return False
+        try:
+            await self.able()
+        except Exception as error:  # noqa: BLE001 - whatever it is, runs had better go to somebody else
+            if not self._unable:
+                self._unable = True
+                self.log("claims_no_more", why="it cannot start a command", error=str(error) or repr(error))
+                with contextlib.suppress(JacklineError):
+                    await self.client.drain_worker(self.setup.worker_id)
+            return False
+        if self._unable:
+            with contextlib.suppress(JacklineError):
+                await self._register()
+                self._unable = False
+                self.log("claims_again")
+        return not self._unable
 
     def _free(self) -> int:
         return self.setup.slots - len(self._executions)
@@ -247,26 +290,31 @@ class Engine:
                 raise Unknown(msg)
             await self.staying.confirm(leases)
         except JacklineError as error:
-            await self._give_back(leases, error)
+            for lease in leases:
+                self._refuse(lease, error)
             return
         for claim, lease in zip(claims, leases, strict=True):
             if lease.loss is None:
-                await self._start(claim, lease)
+                self._start(claim, lease)
             else:
                 self.log("claim_lost", run_id=claim.run_id, fence=claim.fence, reason=lease.loss.reason)
                 self.staying.drop(lease)
 
-    async def _start(self, claim: Claim, lease: HeldLease) -> None:
+    def _start(self, claim: Claim, lease: HeldLease) -> None:
         predecessor = self._busy.get(claim.run_id)
         try:
             execution = self._begin(claim, lease)
         except Exception as error:  # noqa: BLE001 - one run's trouble must not end the worker
-            self.staying.drop(lease)
-            await self._give_back([lease], error)
+            self._refuse(lease, error)
             return
         carrying = asyncio.create_task(self._carry(execution, lease, predecessor))
         self._executions[carrying] = execution
         self._busy[claim.run_id] = carrying
+
+    def _refuse(self, lease: HeldLease, error: Exception) -> None:
+        """Hand back what was granted and cannot be begun; it takes a slot until that was heard."""
+        self._ailing = self._ailing or AILING.pauses(self.clock)
+        self.take_on(_Unfit(error), lease)
 
     async def _carry(
         self, execution: Execution, lease: HeldLease, predecessor: asyncio.Task[None] | None = None
@@ -278,7 +326,7 @@ class Engine:
             await execution.run()
             self._ailing = None
         except Exception as error:  # noqa: BLE001 - one run's trouble must not end the worker
-            await self._give_back([lease], error)
+            await self._give_back(lease, error)
         finally:
             self._carried(lease)
 
@@ -291,16 +339,18 @@ class Engine:
                 del self._busy[lease.ref.run_id]
         self._slot_freed.set()
 
-    async def _give_back(self, leases: Sequence[HeldLease], error: Exception) -> None:
+    async def _give_back(self, lease: HeldLease, error: Exception) -> None:
         """What could not be executed for a reason of ours is somebody else's to try; the original error is kept.
 
-        Nothing is counted against the run, so a worker in trouble must not be quick to claim it again.
+        Nothing is counted against the run, so a worker in trouble must not be quick to claim it again. It is said
+        until it is heard: a lease that merely ran out would be counted.
         """
         self._ailing = self._ailing or AILING.pauses(self.clock)
-        for lease in leases:
-            with contextlib.suppress(JacklineError):
-                await self.client.hand_back(lease.ref)
-            self.log("handed_back", run_id=lease.ref.run_id, fence=lease.ref.fence, error=str(error) or repr(error))
+        ref, told = lease.ref, str(error) or repr(error)
+        key = f"{ref.run_id}.{ref.fence}.give-back"
+        heard = await until_heard("hand-back", lambda: self.client.hand_back(ref, key=key), lease, self.clock, self.log)
+        happening = "handed_back" if heard is Heard.DELIVERED else "claim_lost"
+        self.log(happening, run_id=ref.run_id, fence=ref.fence, error=told)
 
     async def _settle(self) -> None:
         """End every execution, then leave."""

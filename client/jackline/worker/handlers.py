@@ -49,6 +49,9 @@ class Worker:
         labels: Mapping[str, str] | None = None,
         sink: Sink = to_logging,
     ) -> None:
+        if not isinstance(client, AsyncClient):
+            msg = f"a worker needs an AsyncClient, since its handlers are coroutines; this is a {type(client).__name__}"
+            raise TypeError(msg)
         self.client = client
         self.worker_id = worker_id
         self.log = Log(sink)

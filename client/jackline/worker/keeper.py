@@ -14,6 +14,10 @@ It is the command's parent and outlives the worker, so that three things hold wh
   into a session of its own, or lost its parent, is found and ended too. If the keeper itself is killed, the kernel
   kills the command with it.
 
+Before it starts the command it says that it is there (`keeper.json`), and looks once more whether the command is still
+wanted (`spec.json`): a worker that finds no announcement takes the spec away, and then knows that nothing was started.
+A start that fails says whose fault that is: the command's (`not_started`), or this machine's (`not_begun`).
+
 SIGTERM is the order to end: SIGTERM to every process of the run, `grace_s` later (the `grace` file, else the spec)
 SIGKILL. A second SIGTERM, with a shorter grace in the file, shortens it. Instants are CLOCK_BOOTTIME seconds (the
 ordinary monotonic clock elsewhere), which all processes of one boot share.
@@ -25,6 +29,7 @@ runs in the middle of somebody else's work.
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -42,6 +47,10 @@ KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # by itself, or a shell's word
 LEFTOVER_GRACE_S = 2.0  # for processes that outlive the command itself
 LEFTOVER_LIMIT_S = 30.0  # what even SIGKILL does not end by then (a hung device) must not hold the report back
 REPORT_TRIES = 30
+# What a start fails with when the machine, not the command, is to blame.
+MACHINES = (
+    errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS,
+)  # fmt: skip
 STEP_S = 0.1  # between two looks at processes that are being ended
 LONGEST_WAIT_S = 60.0
 WORKER_LOOK_S = 0.25  # between two looks at whether the worker is still there
@@ -186,18 +195,33 @@ class Keeper:
         self.signals = Signals()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._announce()
-        try:
-            self._start()
-        except OSError as error:
-            text = f"{error.strerror}: {error.filename or self.spec['command'][0]}"
-            self._report({"not_started": {"errno": error.errno, "message": text}})
+        failure = self._failure_to_start()
+        if failure is not None:
+            self._report(failure)
             return
-        self._announce()
+        with contextlib.suppress(OSError):  # a full disk; that we are here is known
+            self._announce()
         while self.status is None:
             self._act()
             self._wait(self._until_next())
         leftovers = self._end_leftovers()
         self._report(self._evidence() | {"leftovers": leftovers})
+
+    def _failure_to_start(self) -> dict[str, Any] | None:
+        """Start the command; the evidence that it was not started, and by whose fault, when that failed."""
+        if not (self.control / "spec.json").exists():
+            return {"not_begun": {"errno": None, "message": "the worker was gone before the command was started"}}
+        try:
+            self._start()
+        except OSError as error:
+            text = f"{error.strerror}: {error.filename or self.spec['command'][0]}"
+            whose = "not_begun" if error.errno in MACHINES else "not_started"
+            return {whose: {"errno": error.errno, "message": text}}
+        except ValueError as error:  # a word that no system call takes
+            return {"not_started": {"errno": None, "message": str(error)}}
+        except (MemoryError, subprocess.SubprocessError) as error:
+            return {"not_begun": {"errno": None, "message": f"{type(error).__name__}: {error}"}}
+        return None
 
     def _start(self) -> None:
         parent = os.getpid()

@@ -3,6 +3,8 @@
     HOME/                      one worker's own place, held by an exclusive lock while it runs
       lock  worker.json        its lock, its name, and which instance it is
       bin/jackline             the command line as it is put on a run's PATH
+      bin/keeper.py            the keeper of every attempt, as it was when this worker started
+      rehearsal/               the attempt that a worker in trouble makes at nothing, before it claims again
       workspaces/              the directories that runs stand on, with their records: see `jackline.workspaces`
       attempts/RUN_ID.FENCE/   one attempt: state, spec, keeper, spool, evidence (see `Attempt`)
 
@@ -28,6 +30,7 @@ from jackline.models import LeaseRef
 from jackline.worker import keeper
 
 HOMES = 64
+_KEEPER = Path(keeper.__file__).read_bytes()  # of the version that this worker is
 _SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -93,6 +96,8 @@ class Home:
             raise HomeBusy(msg) from error
         self.worker_id: str | None = None
 
+        (path / "bin" / "keeper.py").unlink(missing_ok=True)  # an earlier version's
+
     @classmethod
     def first_free(cls, root: Path) -> "Home":
         """The first place below `root` in which no worker runs: a worker that starts anew finds its own again."""
@@ -132,15 +137,27 @@ class Home:
         """A fresh control directory for one attempt."""
         path = self.path / "attempts" / f"{_checked(ref.run_id)}.{ref.fence}"
         # A fence is granted once, unless the service was restored from an older copy: then the old files are void.
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(mode=0o700)
-        return Attempt(path)
+        return Attempt(_fresh(path))
 
     def attempts(self) -> Iterator[Attempt]:
         """Attempts that were begun here and not yet told to the service."""
         for path in sorted((self.path / "attempts").iterdir()):
             if path.is_dir():
                 yield Attempt(path)
+
+    def rehearsal(self) -> Attempt:
+        """A fresh control directory that belongs to no run."""
+        return Attempt(_fresh(self.path / "rehearsal"))
+
+    def keeper(self) -> Path:
+        """Our own copy of the keeper, which stays what it is when the installed package is replaced or goes away."""
+        script = self.path / "bin" / "keeper.py"
+        if not script.exists():
+            draft = script.with_name(f".keeper.{os.getpid()}")
+            draft.write_bytes(_KEEPER)
+            draft.chmod(0o600)
+            draft.replace(script)
+        return script
 
     def command_line(self) -> Path:
         """A directory that holds the `jackline` command and nothing else, to be put on a run's PATH.
@@ -156,6 +173,12 @@ class Home:
         draft.chmod(0o700)
         draft.replace(script)
         return script.parent
+
+
+def _fresh(path: Path) -> Path:
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(mode=0o700)
+    return path
 
 
 def _checked(run_id: str) -> str:

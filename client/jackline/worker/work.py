@@ -24,6 +24,7 @@ from jackline.worker.leftovers import put_in_order
 from jackline.worker.log import Log
 from jackline.worker.places import Home
 from jackline.worker.runkeys import RunKeys
+from jackline.worker.starting import rehearse
 from jackline.worker.telling import Shop
 
 GROUNDS_AGAIN_S = 1.0
@@ -83,6 +84,7 @@ async def _work_in(home: Home, client: AsyncClient, wanted: Work, worker_id: str
         where=f"{socket.gethostname()}, process {os.getpid()}, {home.path}",
     )
     engine = Engine(client, setup, begin, log)
+    engine.able = lambda: rehearse(home)
     engine.staying.on_destroy = grounds.sweep
     _stop_on_signals(engine)
     looking_after = asyncio.create_task(_look_after(grounds, log))
