@@ -114,6 +114,13 @@ def test_a_keeper_that_was_killed_before_it_said_how_the_command_ended_may_have_
     assert never_began(Attempt(kept.control)) is None
 
 
+def test_an_attempt_that_was_cut_off_before_its_keeper_was_started_never_began(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, ["true"])
+
+    assert "cut off before" in (never_began(Attempt(kept.control)) or "")
+    assert not (kept.control / "spec.json").exists(), "a keeper that comes now must find nothing to start"
+
+
 async def test_a_rehearsal_starts_a_keeper_for_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     await rehearse(home)

@@ -58,6 +58,8 @@ def never_began(attempt: Attempt) -> str | None:
     withhold(attempt)
     if (attempt / "keeper.json").exists():
         return None
+    if not (attempt / "keeper.log").exists():
+        return "the worker was cut off before it started a keeper"
     complaint = _complaint(attempt)
     return f"the keeper ended before it started the command: {complaint or 'it said nothing'}"
 
