@@ -16,6 +16,7 @@ from simulation.actors import Actor, Chooser
 from simulation.attending import LEADERS
 from simulation.holders import Holder
 from simulation.leaders import Leader
+from simulation.marks import ends_of
 from simulation.messages import Message
 from simulation.observers import OBSERVER_ACTS, Observer
 from simulation.providers import Provider
@@ -29,6 +30,8 @@ AWAY_S = (0.0, 4.0, 60.0)
 WALL_S = (-3600.0, -2.0, 2.0, 3600.0)
 LATE = 6
 """Messages that the network holds back at most."""
+JUST_BEFORE_S = 0.01
+"""Seconds before something is over that the disk fails, if it does."""
 RECENT = 12
 """Messages of which a second delivery may follow."""
 CAUSES: tuple[DropCause, ...] = ("closed", "left", "half_open", "slow_reader", "failed")
@@ -297,6 +300,22 @@ class Cast:
 
     async def _unnoticed(self) -> None:
         await self.world.pass_time(self.chooser.pick(PASSING_S), noticed=False)
+
+    async def _at_its_end(self) -> None:
+        """Something is not renewed until it is over, and everybody speaks while that is on its way into the journal."""
+        end = self.chooser.pick(self.chooser.pick(ends_of(self.world.desk) or [[0.0]]))
+        left_s = end - self.world.clock.now.mono
+        if left_s <= JUST_BEFORE_S:
+            return
+        await self.world.pass_time(left_s - JUST_BEFORE_S)
+        if self.chooser.chance(50):
+            await self._disk()
+        await self.world.pass_time(max(JUST_BEFORE_S, end - self.world.clock.now.mono), noticed=False)
+        awake = [holder for holder in self.holders.values() if not holder.worker.frozen]
+        saying = [holder.worker.heartbeat() for holder in awake]
+        saying += [message for holder in awake for message in holder.need_all()]
+        saying += [message for holder in awake if (message := holder.worker.save()) is not None]
+        await self.world.deliver_meanwhile(saying)
 
     async def _wall(self) -> None:
         self.world.set_wall(self.chooser.pick(WALL_S))

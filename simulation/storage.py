@@ -1,9 +1,10 @@
 """The journal's storage in memory, with faults on demand and a witness of every decision that becomes durable.
 
 An append can fail before it changes anything, after everything is stored, or so that storage cannot even tell: the
-three ways in which a disk, or a connection to one, goes away. The witness is told each decision with its facts and
-register writes as they land, whether or not anybody is ever answered. A store can also *die* with its process, at the
-n-th append: from then on it neither takes nor tells anything, until it is opened anew.
+three ways in which a disk, or a connection to one, goes away. In the third, nothing can be read for a moment either:
+the next look at a stream fails as well. The witness is told each decision with its facts and register writes as they
+land, whether or not anybody is ever answered. A store can also *die* with its process, at the n-th append: from then on
+it neither takes nor tells anything, until it is opened anew.
 """
 
 import contextlib
@@ -15,12 +16,14 @@ from eventsourcing.popo import POPOFactory
 
 from journal.application import JournalApplication, MemoryJournal
 from journal.chain import Tail
+from journal.errors import UnreadableStorage
 from journal.mapper import DEFAULT_CODEC, Recorded
 from journal.memory import MemoryStore
 from journal.pending import Batch, CommandRow, Pending
 from journal.registers import Write
 
 Fault = Literal["before", "after", "unknown"]
+GONE = "the simulated storage is gone"
 Witness = Callable[[Sequence[Recorded], Sequence[Write]], None]
 
 
@@ -31,7 +34,7 @@ class FaultyStore(MemoryStore):
         super().__init__()
         self.fault: Fault | None = None
         self.witness: Witness = lambda facts, writes: None
-        self._blind = False
+        self._blind = self._unread = False
         self.appends = 0
         self.dies_at: tuple[int, Literal["before", "after"]] | None = None
         self.dead = False
@@ -39,6 +42,18 @@ class FaultyStore(MemoryStore):
     def revive(self) -> None:
         """Another process opens it: it dies no more."""
         self.dead, self.dies_at, self.fault = False, None, None
+        self.is_well()
+
+    def is_well(self) -> None:
+        """Whatever is there can be read again."""
+        self._unread = False
+
+    def stream(self, name: str) -> list[Recorded]:
+        """All facts of a stream, unless storage has just become unreadable."""
+        unread, self._unread = self._unread, False
+        if unread:
+            raise UnreadableStorage(GONE)
+        return super().stream(name)
 
     def command(self, command_id: str) -> CommandRow | None:
         """What is remembered of a command."""
@@ -80,7 +95,7 @@ class FaultyStore(MemoryStore):
             self.dead = True
             raise _broken()
         if fault is not None:
-            self._blind = fault == "unknown"
+            self._blind = self._unread = fault == "unknown"
             raise _broken()
 
     def load_tail(self) -> Tail:
@@ -119,4 +134,4 @@ class FaultyJournal(MemoryJournal):
 
 
 def _broken() -> PersistenceError:
-    return PersistenceError("the simulated storage is gone")
+    return PersistenceError(GONE)

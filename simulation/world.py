@@ -35,6 +35,7 @@ from simulation.attending import LEADERS, Attendance
 from simulation.clock import VirtualClock
 from simulation.history import History
 from simulation.laws import L1, L2, L6, L9, L10, L12, L15, ORDER, LawBroken
+from simulation.marks import check_marks
 from simulation.messages import Message, Reply, sent
 from simulation.reaching import (
     DROP_LOST,
@@ -160,6 +161,16 @@ class World:
         self.tell("network", f"delivers {len(messages)} messages together")
         await asyncio.gather(*(self.deliver(message) for message in messages))
 
+    async def deliver_meanwhile(self, messages: Sequence[Message]) -> None:
+        """Deliver messages while the promises that are due are decided on, and not recorded yet."""
+        self.tell("network", f"delivers {len(messages)} messages while promises are kept")
+
+        async def arrives(message: Message) -> None:
+            await asyncio.sleep(0)  # the promises are decided on first
+            await self.deliver(message)
+
+        await asyncio.gather(self.manager.step(), *(arrives(message) for message in messages))
+
     async def crash_during(self, messages: Sequence[Message], *, lands: bool, away_s: float) -> None:
         """Kill the service while these are under way: their appends land or do not, and nobody hears either way."""
         self.tell(
@@ -215,6 +226,7 @@ class World:
     def heal(self) -> None:
         """The disk is well again."""
         self._application.store.fault = None
+        self._application.store.is_well()
 
     def set_wall(self, seconds: float) -> None:
         """Somebody sets the wall clock."""
@@ -262,6 +274,7 @@ class World:
         if self.broken is not None:
             raise self.broken
         store, journal, history = self._application.store, self.desk.journal, self.history
+        store.is_well()
         if journal.fault is not None:
             raise LawBroken(L9, f"the service has a fault of its own: {journal.fault}")
         if not journal.position == history.position == store.tail.position:
@@ -273,6 +286,7 @@ class World:
         index, facts = live_shape(self.desk.live, history), facts_shape(history)
         if index != facts:
             raise LawBroken(L9, "the live index is not the facts'", differing(index, facts))
+        check_marks(self.desk.live, self.desk.evidence)
         self._check_presence()
         self._follow()
 

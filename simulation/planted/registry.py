@@ -32,7 +32,8 @@ from simulation.laws import (
     ORDER,
     LawBroken,
 )
-from simulation.planted import decisions, grounds, machinery
+from simulation.marks import MARKED
+from simulation.planted import decisions, grounds, machinery, marks
 from simulation.seeded import SeedFailed, play
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -104,6 +105,9 @@ PLANTED: tuple[Fault, ...] = (
     Fault(grounds.count_a_batch_twice, (L9,)),
     Fault(grounds.let_go_before_the_end, (OWNED,)),
     Fault(grounds.miss_whoever_came_later, (UNKNOWN,)),
+    Fault(marks.lose_a_mark_that_was_taken, (MARKED,)),
+    Fault(marks.renew_what_is_being_judged, (NEEDED,)),
+    Fault(marks.judge_without_end, (MARKED,)),
 )
 
 
