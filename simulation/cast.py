@@ -16,6 +16,7 @@ from simulation.attending import LEADERS
 from simulation.clock import OwnClock
 from simulation.holders import Holder
 from simulation.leaders import Leader
+from simulation.marks import ends_of
 from simulation.messages import Message
 from simulation.observers import OBSERVER_ACTS, Observer
 from simulation.operating import Operating
@@ -28,6 +29,8 @@ from simulation.world import World
 
 LATE = 6
 """Messages that the network holds back at most."""
+JUST_BEFORE_S = 0.01
+"""Seconds before something is over that the disk fails, if it does."""
 RECENT = 12
 """Messages of which a second delivery may follow."""
 
@@ -280,6 +283,22 @@ class Cast:
         worker = self.chooser.pick(self.workers)
         worker.estranged = True
         await self._send(worker.drain() if self.chooser.chance(50) else worker.leave())
+
+    async def _at_its_end(self) -> None:
+        """Something is not renewed until it is over, and everybody speaks while that is on its way into the journal."""
+        end = self.chooser.pick(self.chooser.pick(ends_of(self.world.desk) or [[0.0]]))
+        left_s = end - self.world.clock.now.mono
+        if left_s <= JUST_BEFORE_S:
+            return
+        await self.world.pass_time(left_s - JUST_BEFORE_S)
+        if self.chooser.chance(50):
+            await self.operating.disk()
+        await self.world.pass_time(max(JUST_BEFORE_S, end - self.world.clock.now.mono), noticed=False)
+        awake = [holder for holder in self.holders.values() if not holder.worker.frozen]
+        saying = [holder.worker.heartbeat() for holder in awake]
+        saying += [message for holder in awake for message in holder.need_all()]
+        saying += [message for holder in awake if (message := holder.worker.save()) is not None]
+        await self.world.deliver_meanwhile(saying)
 
     async def _connect(self) -> None:
         leader_id = self.chooser.pick(LEADERS)

@@ -24,6 +24,8 @@ from simulation.workers import Worker
 
 PROVIDERS: tuple[Provider, ...] = ("external", "kubernetes", "directory", "process")
 STRANGER = "stranger"
+LATEST = 3
+"""Workspaces of which a holder says at once that it needs them."""
 """A body that is none of ours, under the name of one that is."""
 
 Ground = tuple[str, str, int]
@@ -136,11 +138,15 @@ class Holder:
     def need(self) -> Message | None:
         """It says that it needs a workspace."""
         workspace_id = self._mine(("placing", "provisioning", "attaching", "running"))
-        if workspace_id is None:
-            return None
+        return None if workspace_id is None else self._need(workspace_id)
 
+    def need_all(self) -> list[Message]:
+        """It says of each of its latest workspaces that it needs it."""
+        return [self._need(workspace_id) for workspace_id, _, _ in self.placed[-LATEST:]]
+
+    def _need(self, workspace_id: str) -> Message:
         async def send(desk: Desk, caller: Caller) -> Any:
-            return workspaces.assert_needed(desk, caller, workspace_id)
+            return await workspaces.assert_needed(desk, caller, workspace_id)
 
         def heard(reply: Reply) -> None:
             if reply.refused is None:

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 STEPS = 300
 """Steps of one world: long enough for several lives of the service and of most runs."""
+ENDS = 4
+"""How often, after that, something is let come to its end while everybody speaks."""
 
 
 class Seeded:
@@ -72,6 +74,8 @@ async def _play(world: World, seed: int, steps: int) -> None:
         await cast.begin()
         for _ in range(steps):
             await cast.step()
+        for _ in range(ENDS):
+            await cast.step("at_its_end")
         await (calm(cast) if seed % 2 else let_go(cast))
     finally:
         await world.abandon()

@@ -1,9 +1,10 @@
 """The journal's files, and a process's view of them with faults on demand and a witness of every decision.
 
 An append can fail before it changes anything, after everything is stored, or so that storage cannot even tell: the
-three ways in which a disk, or a connection to one, goes away. The witness is told each decision with its facts and
-register writes as they land, whether or not anybody is ever answered. A store can also *die* with its process, at the
-n-th append: from then on it neither takes nor tells anything.
+three ways in which a disk, or a connection to one, goes away. In the third, nothing can be read for a moment either:
+the next look at a stream fails as well. The witness is told each decision with its facts and register writes as they
+land, whether or not anybody is ever answered. A store can also *die* with its process, at the n-th append: from then on
+it neither takes nor tells anything.
 
 `Files` outlive every process. Each process has a store of its own over them, which knows where the journal ended when
 this process looked last, as one connection to a file does; what another process appended meanwhile it learns by being
@@ -23,6 +24,7 @@ from eventsourcing.persistence import ApplicationRecorder, OperationalError, Per
 from journal.application import JournalApplication, MemoryJournal
 from journal.chain import Tail
 from journal.checkpoints import CHECKPOINT_NAME
+from journal.errors import UnreadableStorage
 from journal.lock import LOCK_NAME, DirLock
 from journal.mapper import DEFAULT_CODEC, Recorded
 from journal.memory import MemoryStore
@@ -33,6 +35,7 @@ SHARED = Path("/dev/shm")  # noqa: S108  (the directory in it is made under a na
 """Where there is memory to be had as a directory, nothing waits for a disk."""
 
 Fault = Literal["before", "after", "unknown"]
+GONE = "the simulated storage is gone"
 Witness = Callable[[Sequence[Recorded], Sequence[Write]], None]
 
 
@@ -46,7 +49,7 @@ class FaultyStore(MemoryStore):
         super().__init__()
         self.fault: Fault | None = None
         self.witness: Witness = lambda facts, writes: None
-        self._blind = False
+        self._blind = self._unread = False
         self.appends = 0
         self.dies_at: tuple[int, Literal["before", "after"]] | None = None
         self.dead = False
@@ -54,6 +57,18 @@ class FaultyStore(MemoryStore):
     def revive(self) -> None:
         """It dies no more."""
         self.dead, self.dies_at, self.fault = False, None, None
+        self.is_well()
+
+    def is_well(self) -> None:
+        """Whatever is there can be read again."""
+        self._unread = False
+
+    def stream(self, name: str) -> list[Recorded]:
+        """All facts of a stream, unless storage has just become unreadable."""
+        unread, self._unread = self._unread, False
+        if unread:
+            raise UnreadableStorage(GONE)
+        return super().stream(name)
 
     def command(self, command_id: str) -> CommandRow | None:
         """What is remembered of a command."""
@@ -95,7 +110,7 @@ class FaultyStore(MemoryStore):
             self.dead = True
             raise _broken()
         if fault is not None:
-            self._blind = fault == "unknown"
+            self._blind = self._unread = fault == "unknown"
             raise _broken()
 
     def load_tail(self) -> Tail:
@@ -190,4 +205,4 @@ class Files:
 
 
 def _broken() -> PersistenceError:
-    return PersistenceError("the simulated storage is gone")
+    return PersistenceError(GONE)

@@ -25,6 +25,7 @@ from simulation.clock import OwnClock, ServiceClock, Time
 from simulation.followers import ReadModel
 from simulation.history import History
 from simulation.laws import L6, L9, L10, L12, ONE_WRITER, ORDER, LawBroken
+from simulation.marks import check_marks
 from simulation.messages import Message, Reply, sent
 from simulation.nodes import NODES, Process
 from simulation.reaching import (
@@ -186,6 +187,16 @@ class World:
         self.tell("network", f"delivers {len(messages)} messages together")
         await asyncio.gather(*(self.deliver(message) for message in messages))
 
+    async def deliver_meanwhile(self, messages: Sequence[Message]) -> None:
+        """Deliver messages while the promises that are due are decided on, and not recorded yet."""
+        self.tell("network", f"delivers {len(messages)} messages while promises are kept")
+
+        async def arrives(message: Message) -> None:
+            await asyncio.sleep(0)  # the promises are decided on first
+            await self.deliver(message)
+
+        await asyncio.gather(self.manager.step(), *(arrives(message) for message in messages))
+
     async def crash_during(
         self,
         messages: Sequence[Message],
@@ -251,6 +262,7 @@ class World:
     def heal(self) -> None:
         """The disk is well again."""
         self.store.fault = None
+        self.store.is_well()
 
     def set_wall(self, seconds: float) -> None:
         """Somebody sets the wall clock of the node that serves."""
@@ -259,11 +271,13 @@ class World:
 
     def check(self) -> None:
         """Raise what a decision broke, then compare everything that the service shows with what was recorded."""
+        self.store.is_well()
         self._check_journal(self.history.touched)
         self.history.touched.clear()
         index, facts = live_shape(self.desk.live, self.history), facts_shape(self.history)
         if index != facts:
             raise LawBroken(L9, "the live index is not the facts'", differing(index, facts))
+        check_marks(self.desk.live, self.desk.evidence)
         self._check_presence()
         if self.history.position - self.model.position >= self._lag:
             self.follow()

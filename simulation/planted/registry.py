@@ -36,7 +36,8 @@ from simulation.laws import (
     LawBroken,
 )
 from simulation.lease_books import LEASE
-from simulation.planted import decisions, grounds, machinery, nodes
+from simulation.marks import MARKED
+from simulation.planted import decisions, grounds, machinery, marks, nodes
 from simulation.seeded import SeedFailed, play
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -119,6 +120,9 @@ PLANTED: tuple[Fault, ...] = (
     Fault(nodes.go_by_the_wall_of_another_node, (LEASE,)),
     Fault(nodes.keep_the_links_of_another_life, (L6,)),
     Fault(nodes.take_a_checkpoint_for_the_tail, (L9,)),
+    Fault(marks.lose_a_mark_that_was_taken, (MARKED,)),
+    Fault(marks.renew_what_is_being_judged, (NEEDED,)),
+    Fault(marks.judge_without_end, (MARKED,)),
 )
 
 
