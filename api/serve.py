@@ -2,7 +2,7 @@
 
 The server listens as soon as its socket is bound, so that ``/livez`` answers and ``/readyz`` names the step of the
 boot; everything else is refused ``booting`` until then. ``jackline ready on URL`` goes to standard error once
-``/readyz`` is 200, after ``DIR/server.url`` was written.
+``/readyz`` is 200, after ``DIR/server.url`` was written. With port 0, that file's port is taken again if it is free.
 
 SIGTERM and SIGINT drain: nothing is granted any more, streams are told and ended as ours, requests under way and their
 appends are finished, then the journal is closed and the process exits 0, within ``JACKLINE_DRAIN_S`` and a little. A
@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import uvicorn
 import uvloop
@@ -40,6 +41,7 @@ from jackline.cli.exits import FAILED, USAGE, Fault
 from journal.errors import DataDirBusy, DataDirUnusable, JournalError, StorageFull
 from journal.lock import DirLock, free_bytes
 
+URL_NAME = "server.url"
 KEEP_ALIVE_S = 75
 SPARE_BYTES = 64 * 1024
 """With less than this free, a file that cannot be written means a full disk, whatever the error is called."""
@@ -111,18 +113,35 @@ def _prepare(data_dir: Path) -> None:
 
 
 def _bind(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    """The socket to serve on; with port 0 that of the start before if it is free, so that callers find it again."""
+    if settings.port == 0 and (before := _port_before(settings.data_dir)):
+        with suppress(OSError):
+            return _listen(settings.host, before)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
-        listener.listen(BACKLOG)
+        return _listen(settings.host, settings.port)
     except OSError as error:
-        listener.close()
         _blame_the_other(settings.data_dir)
         message = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
         raise Fault(message, "stop what listens there, or give another --port (0 takes a free one)") from error
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
     return listener
+
+
+def _port_before(data_dir: Path) -> int | None:
+    """The port that the last start on this data directory wrote down, if there is one to be read."""
+    with suppress(OSError, ValueError):
+        return urlsplit((data_dir / URL_NAME).read_text().strip()).port
+    return None
 
 
 def _blame_the_other(data_dir: Path) -> None:
@@ -212,7 +231,7 @@ class _Service:
     def _announce(self) -> None:
         if self._boot.admin_key is not None:
             print(f"jackline wrote the admin key to {self._boot.admin_key}", file=sys.stderr)
-        place = self._settings.data_dir / "server.url"
+        place = self._settings.data_dir / URL_NAME
         new = place.with_name(place.name + ".new")
         new.write_text(self.url + "\n")
         new.rename(place)

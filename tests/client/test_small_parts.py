@@ -118,6 +118,41 @@ def test_what_was_said_outright_wins_and_the_environment_wins_over_an_assumed_da
     assert ("http://a:1", "from-file") == (find(environ=environ).url, find(environ=environ).key)
 
 
+def test_a_service_that_was_found_in_its_data_dir_is_looked_for_there_again_and_one_that_was_named_is_not(
+    tmp_path: Path,
+) -> None:
+    said = tmp_path / "server.url"
+    said.write_text("http://127.0.0.1:9")
+    inside = {"JACKLINE_URL": "http://127.0.0.1:9", "JACKLINE_URL_FILE": str(said)}
+    ways = {
+        "found": find(data_dir=tmp_path, environ={}),
+        "inside a run": find(environ=inside),
+        "not there yet": find(environ={"JACKLINE_DATA_DIR": str(tmp_path / "later")}),
+        "named": find("http://127.0.0.1:9", data_dir=tmp_path, environ=inside),
+        "in the environment": find(environ={"JACKLINE_URL": "http://127.0.0.1:9", "JACKLINE_DATA_DIR": str(tmp_path)}),
+    }
+    said.write_text("http://127.0.0.1:10")
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "server.url").write_text("http://127.0.0.1:11")
+
+    assert {
+        "found": "http://127.0.0.1:10",
+        "inside a run": "http://127.0.0.1:10",
+        "not there yet": "http://127.0.0.1:11",
+        "named": "http://127.0.0.1:9",
+        "in the environment": "http://127.0.0.1:9",
+    } == {way: address.again().url for way, address in ways.items()}
+
+
+@pytest.mark.parametrize("left", ["", "not a url", "\x00"])
+def test_a_place_that_says_nothing_of_use_leaves_the_address_as_it_was(tmp_path: Path, left: str) -> None:
+    (tmp_path / "server.url").write_text("http://127.0.0.1:9")
+    found = find(data_dir=tmp_path, environ={})
+    (tmp_path / "server.url").write_text(left)
+
+    assert found == found.again()
+
+
 def test_a_key_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("k\n")
     environ = {"JACKLINE_KEY_FILE": str(tmp_path / "key"), "HOME": str(tmp_path)}
