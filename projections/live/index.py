@@ -279,6 +279,7 @@ class Live:
         self._forget_token(run_id)
         self._taken(run_id, fact.worker)
         self._evidence.leases.grant(run_id, fact.fence, at.mono + fact.ttl_s, at)
+        self.grounds.granted(run_id, at)
         self.remind("lease", at.mono + fact.ttl_s, (run_id,), str(fact.fence))
         mono = None if fact.slice_ends_at is None else at.mono + (fact.slice_ends_at - at.wall).total_seconds()
         self._held[run_id] = Grant(fact.ttl_s, fact.fence, mono)
@@ -314,8 +315,7 @@ class Live:
             for scope in self.grounds.watched_by(run_id, self.limits.holding(run_id)):
                 self.remind("observer", at.mono, scope, run_id)
         self.places.free(run_id)
-        card = self.cards.get(run_id)
-        if requeue and card is not None:
+        if requeue and (card := self.cards.get(run_id)) is not None:
             self._offer(card, card.due_at, at)
 
     def earmark(self, card: Card, worker: WorkerKey) -> Earmark:
