@@ -295,9 +295,8 @@ class Desk:
         """Refuse steering by a principal that is neither the run's leader nor above it."""
         is_leader = caller.leaders is None or run.leader_id in caller.leaders
         if caller.role not in ("operator", "admin") and not (caller.role == "leader" and is_leader):
-            raise NotAllowed(
-                principal=caller.principal, action=action, allowed=f"leader {run.leader_id!r} or an operator"
-            )
+            allowed = "an operator" if run.leader_id is None else f"leader {run.leader_id!r} or an operator"
+            raise NotAllowed(principal=caller.principal, action=action, allowed=allowed)
 
     def require_leader_id(self, caller: Caller, leader_id: str, action: str) -> None:
         """Refuse acting as a leader that the principal is not."""

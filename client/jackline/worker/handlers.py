@@ -1,6 +1,6 @@
 """A worker whose runs are executed by Python functions.
 
-    worker = jackline.Worker(client, "builder-1", slots=4)
+    worker = jackline.Worker(jackline.AsyncClient(), "builder-1", slots=4)
 
     @worker.handles("builds")
     async def build(run: jackline.HeldRun) -> dict[str, str]:
@@ -49,6 +49,9 @@ class Worker:
         labels: Mapping[str, str] | None = None,
         sink: Sink = to_logging,
     ) -> None:
+        if not isinstance(client, AsyncClient):
+            msg = f"a worker needs an AsyncClient, not a {type(client).__name__}: its handlers run side by side"
+            raise TypeError(msg)
         self.client = client
         self.worker_id = worker_id
         self.log = Log(sink)
