@@ -37,7 +37,8 @@ from api.node import Node
 from api.protocol import BoundedHttp
 from api.settings import Settings
 from api.sockets import Socket
-from jackline.cli.exits import FAILED, USAGE, Fault
+from api.verbs import fault
+from jackline.cli.exits import USAGE, Fault
 from journal.errors import DataDirBusy, DataDirUnusable, JournalError, StorageFull
 from journal.lock import DirLock, free_bytes
 
@@ -54,6 +55,16 @@ GC_THRESHOLDS = (20_000, 20, 100)
 """Almost everything that the service keeps is immutable and lives long: looking for cycles less often costs nothing."""
 
 log = logging.getLogger(__name__)
+
+
+class AddressUnusable(JournalError):
+    """The service cannot listen where it was asked to; like its files, that is its operator's to put right."""
+
+    code = "address_unusable"
+
+    def __init__(self, host: str, port: int, problem: str) -> None:
+        remedy = "stop what listens there, or give another --port (0 takes a free one)"
+        super().__init__(f"cannot listen on {host}:{port}: {problem}", remedy, host=host, port=port)
 
 
 class Server(uvicorn.Server):
@@ -82,10 +93,9 @@ def run(settings: Settings) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serve(settings, listener))
     except JournalError as error:
-        raise Fault(error.message, error.remedy, FAILED) from error
+        raise fault(error) from error
     except (OSError, sqlite3.Error) as error:
-        fault = _unusable(settings.data_dir, error)
-        raise Fault(fault.message, fault.remedy, FAILED) from error
+        raise fault(_unusable(settings.data_dir, error)) from error
     finally:
         listener.close()
 
@@ -109,7 +119,7 @@ def _prepare(data_dir: Path) -> None:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         unusable = DataDirUnusable(str(data_dir), error.strerror or str(error))
-        raise Fault(unusable.message, unusable.remedy) from error
+        raise fault(unusable) from error
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -121,8 +131,7 @@ def _bind(settings: Settings) -> socket.socket:
         return _listen(settings.host, settings.port)
     except OSError as error:
         _blame_the_other(settings.data_dir)
-        message = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
-        raise Fault(message, "stop what listens there, or give another --port (0 takes a free one)") from error
+        raise fault(AddressUnusable(settings.host, settings.port, error.strerror or str(error))) from error
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -149,7 +158,7 @@ def _blame_the_other(data_dir: Path) -> None:
     try:
         DirLock(data_dir).release()
     except DataDirBusy as busy:
-        raise Fault(busy.message, busy.remedy) from busy
+        raise fault(busy) from busy
     except JournalError:
         return
 

@@ -17,6 +17,8 @@ their continuity is unknown.
 
 from datetime import timedelta
 
+import msgspec
+
 from domain.grounds import judge_pending, parked_on, pending_loss, settlement_of
 from domain.lease import Held, LeaseExpired, LeaseHeld, LeaseMark, LeaseReleased, SliceEnded
 from domain.run import Parked, Running, WrongState
@@ -61,6 +63,8 @@ def park(standing: Standing, presented: Presented, command: Park, remains: Remai
         reason="asked_by_worker",
         parked_at=now.wall,
     )
+    if command.kind == "paused":  # its worker only obeys
+        parked = msgspec.structs.replace(pause_now(now), question=command.question, lease_kept=command.keep_lease)
     if command.keep_lease:
         draft.on_run(parked)
         return draft

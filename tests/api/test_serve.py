@@ -191,7 +191,7 @@ def test_a_second_service_on_the_same_directory_is_refused_with_the_pid_of_the_f
     code, line = second.refused()
 
     assert 1 == code
-    assert f"in use by process {first.child.pid}" in line
+    assert f"jackline: data_dir_busy: {first.data_dir} is in use by process {first.child.pid}" in line
     assert "--data-dir" in line
 
 
@@ -212,7 +212,7 @@ def test_a_port_that_is_taken_is_named(serve: Any) -> None:
         code, line = serve("--port", str(port)).refused()
 
     assert 1 == code
-    assert f"127.0.0.1:{port}" in line
+    assert f"jackline: address_unusable: cannot listen on 127.0.0.1:{port}" in line
 
 
 def test_listening_beyond_this_machine_is_refused_unless_one_insists(serve: Any) -> None:
@@ -273,7 +273,7 @@ def test_a_journal_that_is_gone_is_missed_and_not_begun_anew(serve: Any, sign: s
         anew = http.get("/v1/runs").json()["items"]
 
     assert (1, True, []) == (code, missed, anew)
-    assert f"{journal} is missing, and {sign} beside it" in line
+    assert f"jackline: journal_missing: {journal} is missing, and {sign} beside it" in line
     assert "restore the journal" in line
 
 

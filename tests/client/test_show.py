@@ -46,6 +46,26 @@ def test_a_listing_on_80_columns_breaks_no_word_and_keeps_what_one_copies(termin
     assert max(map(len, (head, first, second))) <= 80
 
 
+@pytest.mark.parametrize("width", [20, 32, 59, 60, 61, 79])
+@pytest.mark.parametrize("what", ["runs", "workspaces", "workers"])
+def test_however_narrow_a_terminal_is_an_id_is_whole_and_what_is_cut_says_so(
+    monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO, width: int, what: str
+) -> None:
+    monkeypatch.setattr(show.out, "width", width)
+    if what == "runs":
+        show.runs([Run(RUN_ID, "default", "waiting_takeover", name="a name", owner="a-worker", submitted_at=AT)])
+    elif what == "workspaces":
+        grounds.listing([Workspace(RUN_ID, "provision_failed", run_id=OTHER_ID, placed_at=AT)], AT)
+    else:
+        show.table(("worker", "state", "slots", "last heard"), [(RUN_ID, "quarantined", "1/4", "9 min ago")])
+    seen = "".join(lines(terminal)) if width < len(RUN_ID) else " ".join(lines(terminal))
+    state = {"runs": "waiting_takeover", "workspaces": "provision_failed", "workers": "quarantined"}[what]
+
+    assert RUN_ID in seen
+    assert state in seen
+    assert max(map(len, lines(terminal))) <= width
+
+
 def test_a_listing_in_a_pipe_says_everything_and_is_not_filled_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
