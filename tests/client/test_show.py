@@ -1,6 +1,7 @@
 """What the command line shows: on terminals of a known width, and into pipes."""
 
 import io
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +9,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from jackline.cli import explain, grounds, show
+from jackline.cli import admin, explain, grounds, show
+from jackline.decode import decode
+from jackline.keys import Key
 from jackline.models import Fact, Run, Why
 from jackline.reasons import OpenTurn, RunClock
 from jackline.workspaces.models import Workspace, WorkspaceLoss
@@ -166,3 +169,22 @@ def test_clocks_and_turns_name_what_they_are_about_and_former_ground_is_told_as_
     assert 1 == told.count("stands on")
     explain.why(RUN_ID, replace(answer, state="cancelled"), AT)
     assert 1 == " ".join(lines(terminal)).count("stands on")
+
+
+def test_a_run_shows_of_its_ground_what_was_said_and_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = {"workspace_id": "w1", "phase": "running", "provider": "directory", "identity": "1:2"}
+    run = decode(Run, {"run_id": RUN_ID, "queue": "default", "state": "running", "workspaces": [said]})
+    show.print_json(run)
+    (shown,) = json.loads(capsys.readouterr().out)["workspaces"]
+
+    assert set() == {"attached_at", "placed_at", "last_asserted_at", "run_id", "position", "spec", "details"} & set(
+        shown
+    )
+    assert said == {name: shown[name] for name in said}
+
+
+def test_keys_are_listed_with_whom_they_speak_for() -> None:
+    assert "leader ada, bob" == admin._bound(Key("k", leader_ids=["ada", "bob"]))
+    assert "" == admin._bound(Key("k"))

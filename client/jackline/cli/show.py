@@ -18,7 +18,7 @@ from rich.text import Text
 
 from jackline.models import Fact, Run
 from jackline.reasons import AsOf
-from jackline.workspaces.models import Workspace
+from jackline.workspaces.models import Ground
 
 COLOURS = {
     "succeeded": "green",
@@ -256,7 +256,7 @@ def ago(instant: datetime | None, now: datetime) -> str:
     return f"{int(ago_s // 60)} min ago" if ago_s < 3600 else f"at {moment(instant)}"
 
 
-def _ground(one: Workspace) -> str:
+def _ground(one: Ground) -> str:
     """What a run stands on, on one line."""
     unknown = f", unknown since {moment(one.unknown_since)}" if one.unknown_since else ""
     reason = f" ({one.reason})" if one.reason else ""
