@@ -94,15 +94,17 @@ def test_the_first_start_says_where_the_admin_key_is_and_where_it_answers(serve:
     assert (0o700, 0o600) == tuple(stat.S_IMODE(path.stat().st_mode) for path in (process.data_dir, key))
 
 
-def test_a_later_start_goes_on_with_the_same_key_and_the_same_runs(serve: Any) -> None:
+def test_a_later_start_goes_on_with_the_same_key_the_same_runs_and_the_port_that_was_free(serve: Any) -> None:
     first = serve()
     with first.ready() as http:
+        url = http.base_url
         run_id = http.post("/v1/runs", json={}).json()["run_id"]
     first.stopped()
     second = serve()
     with second.ready() as http:
         run = http.get(f"/v1/runs/{run_id}").json()
 
+        assert url == http.base_url
     assert "queued" == run["state"]
     assert "admin key" not in second.words
 
