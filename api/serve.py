@@ -2,7 +2,7 @@
 
 The server listens as soon as its socket is bound, so that ``/livez`` answers and ``/readyz`` names the step of the
 boot; everything else is refused ``booting`` until then. ``jackline ready on URL`` goes to standard error once
-``/readyz`` is 200, after ``DIR/server.url`` was written.
+``/readyz`` is 200, after ``DIR/server.url`` was written. With port 0, that file's port is taken again if it is free.
 
 SIGTERM and SIGINT drain: nothing is granted any more, streams are told and ended as ours, requests under way and their
 appends are finished, then the journal is closed and the process exits 0, within ``JACKLINE_DRAIN_S`` and a little. A
@@ -39,10 +39,12 @@ from api.node import Node
 from api.protocol import BoundedHttp
 from api.settings import Settings
 from api.sockets import Socket
-from jackline.cli.exits import FAILED, USAGE, Fault
+from api.verbs import fault
+from jackline.cli.exits import USAGE, Fault
 from journal.errors import DataDirBusy, DataDirUnusable, JournalError, StorageFull
 from journal.lock import DirLock, free_bytes
 
+URL_NAME = "server.url"
 KEEP_ALIVE_S = 75
 SPARE_BYTES = 64 * 1024
 """With less than this free, a file that cannot be written means a full disk, whatever the error is called."""
@@ -55,6 +57,16 @@ GC_THRESHOLDS = (20_000, 20, 100)
 """Almost everything that the service keeps is immutable and lives long: looking for cycles less often costs nothing."""
 
 log = logging.getLogger(__name__)
+
+
+class AddressUnusable(JournalError):
+    """The service cannot listen where it was asked to; like its files, that is its operator's to put right."""
+
+    code = "address_unusable"
+
+    def __init__(self, host: str, port: int, problem: str) -> None:
+        remedy = "stop what listens there, or give another --port (0 takes a free one)"
+        super().__init__(f"cannot listen on {host}:{port}: {problem}", remedy, host=host, port=port)
 
 
 class Server(uvicorn.Server):
@@ -83,10 +95,9 @@ def run(settings: Settings) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serve(settings, listener))
     except JournalError as error:
-        raise Fault(error.message, error.remedy, FAILED) from error
+        raise fault(error) from error
     except (OSError, sqlite3.Error) as error:
-        fault = _unusable(settings.data_dir, error)
-        raise Fault(fault.message, fault.remedy, FAILED) from error
+        raise fault(_unusable(settings.data_dir, error)) from error
     finally:
         listener.close()
 
@@ -110,24 +121,22 @@ def _prepare(data_dir: Path) -> None:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         unusable = DataDirUnusable(str(data_dir), error.strerror or str(error))
-        raise Fault(unusable.message, unusable.remedy) from error
+        raise fault(unusable) from error
 
 
 def _bind(settings: Settings) -> socket.socket:
-    """A socket that listens; where any port will do, on the port of the last time if it is free: clients look there."""
-    before = None if settings.port else _port_before(settings.data_dir)
-    if before is not None:
+    """The socket to serve on; with port 0 that of the start before if it is free, so that callers find it again."""
+    if settings.port == 0 and (before := _port_before(settings.data_dir)):
         with suppress(OSError):
-            return _listening(settings.host, before)
+            return _listen(settings.host, before)
     try:
-        return _listening(settings.host, settings.port)
+        return _listen(settings.host, settings.port)
     except OSError as error:
         _blame_the_other(settings.data_dir)
-        message = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
-        raise Fault(message, "stop what listens there, or give another --port (0 takes a free one)") from error
+        raise fault(AddressUnusable(settings.host, settings.port, error.strerror or str(error))) from error
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -140,9 +149,9 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _port_before(data_dir: Path) -> int | None:
-    """The port at which this data directory was last served, if that is known."""
+    """The port that the last start on this data directory wrote down, if there is one to be read."""
     with suppress(OSError, ValueError):
-        return urlsplit((data_dir / "server.url").read_text().strip()).port
+        return urlsplit((data_dir / URL_NAME).read_text().strip()).port
     return None
 
 
@@ -151,7 +160,7 @@ def _blame_the_other(data_dir: Path) -> None:
     try:
         DirLock(data_dir).release()
     except DataDirBusy as busy:
-        raise Fault(busy.message, busy.remedy) from busy
+        raise fault(busy) from busy
     except JournalError:
         return
 
@@ -230,7 +239,7 @@ class _Service:
     def _announce(self) -> None:
         if self._boot.admin_key is not None:
             print(f"jackline wrote the admin key to {self._boot.admin_key}", file=sys.stderr)
-        place = self._settings.data_dir / "server.url"
+        place = self._settings.data_dir / URL_NAME
         new = place.with_name(place.name + ".new")
         new.write_text(self.url + "\n")
         new.rename(place)

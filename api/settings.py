@@ -44,7 +44,9 @@ class Settings(BaseSettings):
         default_factory=_default_data_dir, description="where journal, keys and read models are kept"
     )
     host: str = Field("127.0.0.1", min_length=1, description="where to listen; beyond loopback only with --insecure")
-    port: Annotated[int, Field(ge=0, le=65_535)] = Field(8321, description="port to listen on; 0 takes a free one")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        8321, description="port to listen on; 0 takes that of the start before, else a free one"
+    )
     database_url: str | None = Field(None, description="reserved for a journal on PostgreSQL; must be unset")
     insecure: bool = Field(False, description="listen beyond loopback although keys then travel in clear text")
     fence_required: FenceMode = Field("required", description="what a guarded write without a fence means")

@@ -37,6 +37,7 @@ from domain.workspace import Workspace
 from journal.commit import Done
 from journal.mapper import Recorded
 from journal.registers import Chunk
+from journal.tool_errors import PositionBeyond
 from projections.document import fact_document
 from projections.ground_document import brief
 from projections.stored.faults import ReadModelBehind
@@ -237,12 +238,18 @@ def wants_stream(call: Call) -> bool:
 
 
 def resume_at(call: Call, after: int) -> int:
-    """The position after which to go on: of the last event the client has, if it says so."""
+    """The position after which to go on: of the last event the client has, if it says so.
+
+    Raises:
+        PositionBeyond: nothing was ever told from there; the journal was restored to an earlier place since.
+    """
     last = call.headers.get("last-event-id", "")
     if not last:
         return after
     if not (last.isascii() and last.isdigit() and len(last) <= 16 and int(last) <= SAFE_INTEGER):
         raise InvalidBody([{"field": "Last-Event-ID", "limit": "the position of an event of this stream"}])
+    if int(last) > (end := call.desk.journal.position):
+        raise PositionBeyond(int(last), end)
     return int(last)
 
 

@@ -10,6 +10,7 @@ from domain.values import Moment
 from domain.workspace import Workspace
 from domain.workspace_facts import LossReason
 from projections.coming import Clock
+from projections.live.needs import idle_due
 from projections.why_grounds import Footing
 
 GONE: frozenset[LossReason] = frozenset(
@@ -44,9 +45,9 @@ def _footing(desk: Desk, workspace: Workspace, now: Moment, unheard: datetime | 
 
 
 def _idle_due(desk: Desk, workspace: Workspace) -> float | None:
-    """When the body is destroyed unless somebody asserts it; None where there is none that could be."""
+    """When the body is destroyed unless somebody asserts it; None where there is none, or where no clock runs."""
     gone = workspace.lost is not None and workspace.lost.reason in GONE
-    return None if gone else desk.live.grounds.idle_due(workspace.workspace_id)
+    return None if gone else idle_due(desk.live, desk.evidence, workspace.workspace_id)
 
 
 def ground_clocks(desk: Desk, run_id: str, now: Moment) -> Iterator[Clock]:

@@ -1,9 +1,10 @@
 """What the process manager asks for when a clock about a workspace has run out; each reads again before it decides.
 
 A body that is not attached to within its budget is a fault, told to its run first. A workspace that nobody asserted for
-the idle time is to be destroyed. Bodies of ``kubernetes`` are asserted by the service itself for as long as their run
-is open, so those only begin to age when it ends. The assertion that a reap is judged by is taken for as long as its
-append lasts: one that comes meanwhile waits, and is answered by what came of it.
+the idle time is to be destroyed, unless its run is open and nobody could have asserted it. Bodies of ``kubernetes`` are
+asserted by the service itself for as long as their run is open, so those only begin to age when it ends. The assertion
+that a reap is judged by is taken for as long as its append lasts: one that comes meanwhile waits, and is answered by
+what came of it.
 """
 
 from commands.desk import Desk, entries_of, system_caller
@@ -15,6 +16,7 @@ from domain.grounds import time_out
 from domain.placing import reap
 from domain.values import Moment
 from journal.commit import Decision
+from projections.live.needs import idle_due
 
 
 async def time_out_provisioning(desk: Desk, workspace_id: str) -> bool:
@@ -48,7 +50,8 @@ async def reap_idle(desk: Desk, workspace_id: str) -> bool:
 
     def decision(now: Moment) -> Decision[None]:
         taken.put_back(workspace_id)
-        due, asserted = desk.live.grounds.idle_due(workspace_id), desk.evidence.grounds.last_asserted(workspace_id)
+        asserted = desk.evidence.grounds.last_asserted(workspace_id)
+        due = idle_due(desk.live, desk.evidence, workspace_id)
         if due is None or asserted is None or now.mono < due:
             return Decision((), {}, None)
         standing = standing_on(desk, caller, find(desk, caller, workspace_id))

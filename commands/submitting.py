@@ -3,10 +3,14 @@
 An idempotency key in the body belongs to the tenant and queue for ever: the run's id is made from it, so the same key
 can make no second run on whatever road it comes. The same key with the same body is answered as the first time; with
 another body it is refused. A batch is one append, all or none.
+
+Who may be one leader only submits as that one, unless told otherwise by the body: nobody else would see the run.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
+
+import msgspec
 
 from commands.desk import Caller, Desk, NotAllowed, merged
 from domain.decider import fold
@@ -20,6 +24,8 @@ from domain.values import Moment, Value
 from journal.commit import Decision, Done, Entry
 
 BATCH_MAX = 1_000
+NAMED_MAX = 10
+"""Leaders that a refusal names."""
 
 
 class Wish(Value, frozen=True, kw_only=True):
@@ -44,6 +50,7 @@ async def submit_many(desk: Desk, caller: Caller, wishes: Sequence[Wish]) -> Don
     """The new runs in order, in one append; a run that a key made before is answered as it was then."""
     if not 1 <= len(wishes) <= BATCH_MAX:
         raise InvalidCommand(field="runs", value=len(wishes), limit=f"1 to {BATCH_MAX} submissions")
+    wishes = [_led(caller, wish) for wish in wishes]
     for wish in wishes:
         _check(caller, wish)
     ids = [_run_id(desk, caller, wish) for wish in wishes]
@@ -75,6 +82,21 @@ def _without_repeats(ids: Sequence[str], wishes: Sequence[Wish]) -> dict[str, Wi
         if wish.key is not None and wish.command.body_digest != wanted[run_id].command.body_digest:
             raise SubmissionMismatch(key=wish.key, run_id=run_id)
     return wanted
+
+
+def _led(caller: Caller, wish: Wish) -> Wish:
+    """The wish of a caller that may be one leader only, as that leader's; a run of nobody it could not even see.
+
+    Raises ``InvalidCommand`` for one that may be several and names none.
+    """
+    if caller.leaders is None or wish.command.leader_id is not None:
+        return wish
+    if len(caller.leaders) > 1:
+        named = sorted(caller.leaders)
+        listed = ", ".join(map(repr, named[:NAMED_MAX])) + (", ..." if len(named) > NAMED_MAX else "")
+        raise InvalidCommand(field="leader_id", value=None, limit=f"one of the leaders of this key: {listed}")
+    alone = next(iter(caller.leaders), None)
+    return msgspec.structs.replace(wish, command=msgspec.structs.replace(wish.command, leader_id=alone))
 
 
 def _check(caller: Caller, wish: Wish) -> None:

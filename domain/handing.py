@@ -62,8 +62,8 @@ def park(standing: Standing, presented: Presented, command: Park, remains: Remai
         reason="asked_by_worker",
         parked_at=now.wall,
     )
-    if command.kind == "paused" and run.pause_asked:
-        parked = msgspec.structs.replace(parked, reason="asked_by_leader")
+    if command.kind == "paused":  # its worker only obeys
+        parked = msgspec.structs.replace(pause_now(now), question=command.question, lease_kept=command.keep_lease)
     if command.keep_lease:
         draft.on_run(parked)
         return draft

@@ -77,4 +77,5 @@ class InvalidCommand(Refusal):
     code = "invalid"
 
     def __init__(self, *, field: str, value: Any, limit: str) -> None:
-        super().__init__(f"{field} is {value!r}, and must be {limit}", field=field, value=value, limit=limit)
+        shown = "null" if value is None else repr(value)
+        super().__init__(f"{field} is {shown}, and must be {limit}", field=field, value=value, limit=limit)

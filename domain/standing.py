@@ -155,6 +155,10 @@ class Remains(Value, frozen=True, kw_only=True):
     partial_fence: int = 0
 
 
+PAUSE_ASKED = "asked_by_principal"
+"""Why a run is paused that somebody asked to pause, whoever put it down in the end."""
+
+
 class Ending(Value, frozen=True, kw_only=True):
     """How an attempt ends without a close."""
 
@@ -165,8 +169,8 @@ class Ending(Value, frozen=True, kw_only=True):
 
 
 def pause_now(now: Moment) -> RunParked:
-    """The run is paused, because its leader asked for it."""
-    return RunParked(kind="paused", question=NULL, lease_kept=False, reason="asked_by_leader", parked_at=now.wall)
+    """The run is paused, because its leader or an operator asked for it."""
+    return RunParked(kind="paused", question=NULL, lease_kept=False, reason=PAUSE_ASKED, parked_at=now.wall)
 
 
 def lease_stream(run_id: str) -> str:

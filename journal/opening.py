@@ -114,9 +114,11 @@ def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC, *, name: str = J
     It takes no lock, makes and changes nothing, and never checkpoints. ``.store`` reads; appending through it fails.
 
     Raises:
-        NotAJournal, JournalDamaged, SchemaTooNew, DataDirUnusable: about the file.
+        NotAJournal, JournalDamaged, JournalMissing, SchemaTooNew, DataDirUnusable: about the file.
     """
     path = data_dir / name
+    if name == JOURNAL_NAME and not _exists(path):
+        _require_fresh(path)
     with said_plainly(path):
         _check_size(path)
         with contextlib.closing(connect(str(path), READER_PROFILE)) as connection:

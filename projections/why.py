@@ -47,7 +47,7 @@ from domain.run_facts import (
     VerdictRendered,
     WorkerTimeout,
 )
-from domain.standing import Standing
+from domain.standing import PAUSE_ASKED, Standing
 from domain.turn_facts import TurnMoved
 from domain.turns_state import Turn
 from domain.values import Fact, Moment, Value, cite
@@ -67,6 +67,7 @@ _GRANTS: tuple[Kind, ...] = (FenceBumped, LeaseBound)
 _SETTLERS: tuple[Kind, ...] = (RunSettled, VerdictRendered, RunClosed)
 _ENDS: tuple[Kind, ...] = (AttemptEnded, RunClosed)
 _CONTINUES: tuple[Kind, ...] = (InputProvided, RunResumed)
+_ASKED = (PAUSE_ASKED, "asked_by_leader")  # what it is called now, and was before
 _UNRESERVES: tuple[Kind, ...] = (ReservationCancelled, ReservationLapsed)
 
 
@@ -287,7 +288,7 @@ def _of_running(history: History) -> list[Recorded]:
 
 def _of_parked(phase: Parked, history: History) -> list[Recorded]:
     parked = history.last(RunParked)
-    asked = history.last(PauseRequested) if phase.kind == "paused" and phase.reason == "asked_by_leader" else []
+    asked = history.last(PauseRequested) if phase.kind == "paused" and phase.reason in _ASKED else []
     lapsed = history.last(AttemptEnded, after=parked[0]) if parked else []
     return [*history.last(*_GRANTS), *history.last(AttemptStarted), *asked, *parked, *lapsed]
 

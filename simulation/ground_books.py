@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from domain.grounds import BUDGET_SPENT
-from domain.lease import LeaseReleased
+from domain.lease import Held, LeaseReleased
 from domain.run_facts import RunClosed
 from domain.standing import Standing
 from domain.turn_facts import TurnCompleted, TurnCut, TurnFailed
@@ -95,5 +95,6 @@ class GroundBooks:
         over = workspace.lost is not None or workspace.fault is not None
         is_open = standing.state not in ("succeeded", "failed", "cancelled", "aborted", "lost")
         asserted_by_us = workspace.provider == "kubernetes" and is_open and not over
-        if idle_s + ROUNDING_S < self.idle_s or asserted_by_us:
+        nobodys = is_open and not over and not isinstance(standing.lease, Held)
+        if idle_s + ROUNDING_S < self.idle_s or asserted_by_us or nobodys:
             raise LawBroken(NEEDED, f"reaped {idle_s:g} s after somebody needed it", [recorded])

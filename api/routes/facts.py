@@ -25,6 +25,7 @@ STREAMED = {
     "description": "the page, or with `Accept: text/event-stream` each entry as an event",
     "content": {"text/event-stream": {"schema": {"type": "string"}}},
 }
+OUTPUT = "each piece as an event until the run has ended, or with `Accept: application/json` a page"
 
 
 @router.get(
@@ -45,11 +46,11 @@ async def facts(call: Call, run_id: str, query: Annotated[requests.ReadFacts, Qu
 @router.get(
     "/v1/runs/{run_id}/output",
     response_model=wire.OutputPage,
-    responses={200: STREAMED, "default": PROBLEM},
+    responses={200: {**STREAMED, "description": OUTPUT}, "default": PROBLEM},
     openapi_extra=RESUMES,
 )
 async def output(call: Call, run_id: str, query: Annotated[requests.ReadOutput, Query()]) -> Answer:
-    """The output of a run; as a stream it goes on until the run has ended, and resumes after `Last-Event-ID`."""
+    """The output of a run as a stream until it has ended, from after `Last-Event-ID`; as a page if asked for JSON."""
     await reached(call.node, query.min_position)
     visible(call, run_id)
     if "application/json" in call.headers.get("accept", ""):

@@ -79,7 +79,7 @@ from jackline.worker.heldrun import EffectAmbiguous, EffectMismatch, HeldRun, Pa
 from jackline.worker.standing import HeldWorkspace
 from jackline.worker.turns import NotDelivered, Turn
 from jackline.workspaces.contract import Observation
-from jackline.workspaces.models import Observed, TurnInfo, Workspace
+from jackline.workspaces.models import Ground, Observed, TurnInfo, Workspace
 
 __version__ = "0.1.0"
 
@@ -104,6 +104,7 @@ __all__ = [
     "FenceLost",
     "Forbidden",
     "Garbled",
+    "Ground",
     "HeldRun",
     "HeldWorkspace",
     "IdempotencyMismatch",

@@ -5,6 +5,10 @@ alone), or be found in the data dir that the service itself writes: `server.url`
 `JACKLINE_DATA_DIR`, else `~/.local/share/jackline` (`XDG_DATA_HOME` is honoured). Without any of them the service is
 looked for at http://127.0.0.1:8321.
 
+A service that is started again may listen elsewhere, and then says so in the same file. Whoever found it there reads it
+again when nobody answers (`again`); a command inside a run knows the file by `JACKLINE_URL_FILE`, beside the url. A url
+that somebody said outright is meant, and stays.
+
 A key is letters, digits and a few signs between them; blanks and line ends around it are not part of it.
 
 Failure: a file that is named but cannot be read is an error with its path; one that is only looked for may be absent.
@@ -15,7 +19,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,6 +42,23 @@ class Address:
 
     url: str
     key: str | None
+    url_file: Path | None = None
+    """The file that the service writes its url to at each start, when that is where the url is from."""
+
+    @property
+    def service(self) -> str:
+        """What this service is known by from start to start: the file that says where it is, else its url."""
+        return self.url if self.url_file is None else str(self.url_file.absolute())
+
+    def again(self) -> "Address":
+        """Where the service says that it is by now; the same address when nothing else can be learnt."""
+        if self.url_file is None:
+            return self
+        try:
+            url = _checked(_read(self.url_file) or self.url)
+        except Misplaced:
+            return self
+        return self if url == self.url else replace(self, url=url)
 
     @property
     def loopback(self) -> bool:
@@ -63,12 +84,22 @@ def find(
     place = data_dir or default_data_dir(environ)
     # A data dir that was named speaks for itself; one that was only assumed gives way to the environment.
     named = data_dir is not None
-    found_url = url or (None if named else environ.get("JACKLINE_URL")) or _read(place / "server.url")
+    said_url = url or (None if named else environ.get("JACKLINE_URL"))
+    found_url = said_url or _read(place / "server.url")
     found_key = _key_said(key, "given") or (None if named else _key_of(environ)) or _key_in(place / "admin.key")
     return Address(
         _checked(found_url or environ.get("JACKLINE_URL") or DEFAULT_URL),
         found_key or _key_of(environ),
+        _url_file(url, said_url, place, environ),
     )
+
+
+def _url_file(url: str | None, said: str | None, place: Path, environ: Mapping[str, str]) -> Path | None:
+    """The file that says where the service is by now; none for a url that was said outright."""
+    if said is None:
+        return place / "server.url"
+    beside = environ.get("JACKLINE_URL_FILE")
+    return Path(beside) if beside and url is None else None
 
 
 def _key_of(environ: Mapping[str, str]) -> str | None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from jackline.reasons import AsOf, OpenTurn, QueuePlace, RefusedWrite, RunClock, ShownTurn, WaitedFor
-from jackline.workspaces.models import Workspace
+from jackline.workspaces.models import Ground
 
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled", "aborted", "lost"})
 PARKED: Final = frozenset({"waiting_input", "waiting_peer", "waiting_takeover", "waiting_verdict", "paused"})
@@ -212,7 +212,7 @@ class Run:
     result: Any = None
     error: Any = None
     retry_of: str | None = None
-    workspaces: list[Workspace] = field(default_factory=list)
+    workspaces: list[Ground] = field(default_factory=list)
     turns: list[ShownTurn] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     submitted_at: datetime | None = None

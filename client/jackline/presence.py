@@ -111,16 +111,23 @@ class Presence:
                     self._take(frame)
         except RateLimited as refusal:
             await asyncio.sleep(refusal.retry_after_s or 0.0)
-        except FINAL:
-            raise
         except (Unknown, Garbled):
             pass
-        except (Problem, TimeoutError):
-            outcome = "impossible"
+        except (Problem, TimeoutError) as trouble:
+            outcome = self._after(trouble)
         finally:
             self._parser.cut()
             self._be("session" if self._in_session else None)
         return outcome
+
+    def _after(self, trouble: Exception) -> Literal["broken", "impossible"]:
+        """Whether there will ever be a stream; raises what is final. A restored journal is followed from the start."""
+        if isinstance(trouble, Problem) and trouble.code == "position_beyond":
+            self._parser.last_id = None
+            return "broken"
+        if isinstance(trouble, FINAL):
+            raise trouble
+        return "impossible"
 
     def _lines(self, transport: AsyncTransport) -> AbstractAsyncContextManager[AsyncIterator[str]]:
         return transport.lines(leader_path(self.leader_id, "presence"), {}, self._parser.last_id)

@@ -15,6 +15,7 @@ from typing import Any
 from jackline.decode import parsed
 from jackline.errors import Garbled, Problem, Unknown, problem
 
+NOT_A_PROBLEM = "http_error"  # the code of a refusal that is not the service's own
 UNANSWERED = frozenset({502, 503, 504})
 WORTH_REPEATING = frozenset({429}) | UNANSWERED
 DIGITS_MAX = 18
@@ -41,7 +42,7 @@ def settle(status: int, content: bytes, headers: Mapping[str, str]) -> Reply:
     body = _json(content, status)
     if status < 400:
         return Reply(status, body, _position(headers))
-    document = body if isinstance(body, Mapping) else {"code": "http_error", "title": f"HTTP {status}"}
+    document = body if isinstance(body, Mapping) else {"code": NOT_A_PROBLEM, "title": f"HTTP {status}"}
     refusal = problem(status, _with_retry_after(document, headers))
     if status in UNANSWERED and refusal.code not in ANSWERED_CODES:
         raise Unknown(str(refusal), problem=refusal) from refusal

@@ -2,7 +2,8 @@
 
 Three clocks are kept here, all on the monotonic scale, in seconds. *provisioning* starts when a body is being made,
 stands still while nobody can see it (continuity unknown), and is none while the workspace waits for capacity. *idle*
-starts at the last assertion; creation and the start of this node count as one. *unknown* is only an age. A restart of
+starts at the last assertion; creation, a grant of the run and the start of this node count as one (when silence says
+nothing, and the clock stands still, is for `needs` to say). *unknown* is only an age. A restart of
 the service starts the first two anew: nobody could reach us before.
 
 A workspace leaves the index once its body is destroyed. A run that is open keeps the ids of all that it ever stood on,
@@ -41,6 +42,8 @@ OBSERVERS_QUEUE = "_observers"
 """Where runs of observers are: the concurrency key of such a run is the scope that its holder watches."""
 REMEMBERED_MAX = 256
 """Workspaces of one open run whose ids are kept, destroyed ones included."""
+LOCAL = frozenset({"directory", "process"})
+"""Providers whose bodies are on the machine of one worker, which alone can see and assert them."""
 GROUND_KINDS: tuple[Kind, ...] = ("provision", "idle")
 
 K = TypeVar("K")
@@ -235,7 +238,7 @@ class Grounds:
             case ContinuityUnknown():
                 self._unseen(card, fact, at)
             case ContinuityRestored():
-                self._seen_again(card, at.mono)
+                self._seen_again(card, at)
             case WorkspaceLost(pending=pending):
                 card.undecided = pending
                 self._over(card, "lost")
@@ -270,11 +273,14 @@ class Grounds:
         card.unknown_cause = fact.cause
         self._deadlines.forget("provision", (card.workspace_id,))
 
-    def _seen_again(self, card: GroundCard, mono: float) -> None:
+    def _seen_again(self, card: GroundCard, at: Moment) -> None:
+        mono = at.mono
         if card.unknown_from is not None and card.provisioning_from is not None:
             card.provisioning_from += mono - max(card.unknown_from, card.provisioning_from)
             self._remind("provision", card.provisioning_from + self._graces.provisioning_s, card)
         self._known(card)
+        if card.provider in LOCAL and not (card.kept or card.teardown):
+            self._needed(card, at)
 
     def _known(self, card: GroundCard) -> None:
         card.unknown_from = card.unknown_since = card.unknown_cause = None
@@ -319,6 +325,18 @@ class Grounds:
     def _look_idle(self, card: GroundCard, now: Moment) -> None:
         self._remind("idle", now.mono + self._graces.idle_reap_s, card)
 
+    def _needed(self, card: GroundCard, now: Moment) -> None:
+        """Its clock begins anew, whenever it was to run out."""
+        self._deadlines.forget("idle", (card.workspace_id,))
+        self.assert_now(card, now)
+
+    def granted(self, run_id: str, at: Moment) -> None:
+        """Somebody holds the run from now on, and has its whole time to say what it needs of the ground."""
+        for workspace_id in self._of_run.get(run_id, ()):
+            card = self.cards[workspace_id]
+            if not (card.over or card.kept):
+                self._needed(card, at)
+
     def lease_ended(self, run_id: str) -> None:
         """The lease is over: what a loss meant for the run is decided."""
         self._undecided.pop(run_id, None)
@@ -326,14 +344,16 @@ class Grounds:
             self.cards[workspace_id].undecided = False
 
     def run_ended(self, run_id: str, at: Moment) -> None:
-        """The run is over: until now it was needed by being open, as far as this service asserts it by itself."""
+        """The run is over: until now it was needed by being open, where no silence could say that it was not."""
         self._ever.pop(run_id, None)
         for workspace_id in self._of_run.get(run_id, ()):
             card = self.cards[workspace_id]
             self._unknown.pop(workspace_id, None)
-            if card.provider == "kubernetes" and not (card.over or card.kept or card.teardown):
-                self._deadlines.forget("idle", (workspace_id,))
-                self.assert_now(card, at)
+            due_at = self.idle_due(workspace_id)  # None for what is kept, or let go
+            if due_at is None or card.over:
+                continue
+            if card.provider in LOCAL or card.provider == "kubernetes" or due_at <= at.mono:
+                self._needed(card, at)
 
     def rebase(self, now: Moment, late_s: float, open_runs: Set[str]) -> None:
         """The service has just started: its absence is charged to nobody, and what it counts starts anew.

@@ -264,6 +264,7 @@ class Live:
     def _granted(self, run_id: str, fact: FenceBumped | LeaseBound, at: Moment) -> None:
         self._taken(run_id, fact.worker)
         self.tenures.granted(run_id, fact, at)
+        self.grounds.granted(run_id, at)
 
     def _taken(self, run_id: str, worker_id: str) -> None:
         card = self.cards.get(run_id)
@@ -284,8 +285,7 @@ class Live:
             for scope in self.grounds.watched_by(run_id, self.limits.holding(run_id)):
                 self.remind("observer", at.mono, scope, run_id)
         self.places.free(run_id)
-        card = self.cards.get(run_id)
-        if requeue and card is not None:
+        if requeue and (card := self.cards.get(run_id)) is not None:
             self._offer(card, card.due_at, at)
 
     def earmark(self, card: Card, worker: WorkerKey) -> Earmark:

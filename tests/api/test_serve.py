@@ -96,15 +96,17 @@ def test_the_first_start_says_where_the_admin_key_is_and_where_it_answers(serve:
     assert (0o700, 0o600) == tuple(stat.S_IMODE(path.stat().st_mode) for path in (process.data_dir, key))
 
 
-def test_a_later_start_goes_on_with_the_same_key_and_the_same_runs(serve: Any) -> None:
+def test_a_later_start_goes_on_with_the_same_key_the_same_runs_and_the_port_that_was_free(serve: Any) -> None:
     first = serve()
     with first.ready() as http:
+        url = http.base_url
         run_id = http.post("/v1/runs", json={}).json()["run_id"]
     first.stopped()
     second = serve()
     with second.ready() as http:
         run = http.get(f"/v1/runs/{run_id}").json()
 
+        assert url == http.base_url
     assert "queued" == run["state"]
     assert "admin key" not in second.words
 
@@ -193,7 +195,7 @@ def test_a_second_service_on_the_same_directory_is_refused_with_the_pid_of_the_f
     code, line = second.refused()
 
     assert 1 == code
-    assert f"in use by process {first.child.pid}" in line
+    assert f"jackline: data_dir_busy: {first.data_dir} is in use by process {first.child.pid}" in line
     assert "--data-dir" in line
 
 
@@ -214,7 +216,7 @@ def test_a_port_that_is_taken_is_named(serve: Any) -> None:
         code, line = serve("--port", str(port)).refused()
 
     assert 1 == code
-    assert f"127.0.0.1:{port}" in line
+    assert f"jackline: address_unusable: cannot listen on 127.0.0.1:{port}" in line
 
 
 def test_any_port_is_the_one_of_the_last_time_as_long_as_it_is_free(tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ def test_a_journal_that_is_gone_is_missed_and_not_begun_anew(serve: Any, sign: s
         anew = http.get("/v1/runs").json()["items"]
 
     assert (1, True, []) == (code, missed, anew)
-    assert f"{journal} is missing, and {sign} beside it" in line
+    assert f"jackline: journal_missing: {journal} is missing, and {sign} beside it" in line
     assert "restore the journal" in line
 
 

@@ -126,6 +126,21 @@ async def test_a_place_that_is_no_place_in_the_stream_is_refused(there: Listenin
     assert (422, "invalid", "Last-Event-ID") == (answer.status_code, answer.json()["code"], answer.json()["field"])
 
 
+@pytest.mark.parametrize("path", ["runs/{}/facts", "leaders/ada/presence"])
+async def test_a_place_beyond_the_journal_is_refused_and_its_end_is_not(there: Listening, path: str) -> None:
+    run_id = await there.service.submitted()
+    end = (await there.http.get(f"/v1/runs/{run_id}")).json()["position"]
+    where = f"/v1/{path.format(run_id)}"
+    refused = await there.http.get(where, headers={**STREAM, "Last-Event-ID": str(end + 1_000)})
+    async with there.http.stream("GET", where, headers={**STREAM, "Last-Event-ID": str(end)}) as followed:
+        status = followed.status_code
+
+    assert (422, "position_beyond", end + 1_000) == (
+        refused.status_code, refused.json()["code"], refused.json()["position"],
+    )  # fmt: skip
+    assert 200 == status
+
+
 async def test_a_line_that_is_silent_is_kept_alive_by_comments(
     there: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jackline import Client, Retry
+from jackline import Client, Problem, Retry
 from tests.waiting import BOUND_S, until
 
 PATIENT = Retry(patience_s=BOUND_S)
@@ -87,7 +87,10 @@ class Service:
         if not all((self.data_dir / name).exists() for name in ("admin.key", "server.url")):
             return False
         with Client(data_dir=self.data_dir) as client:
-            return client.ready()
+            try:
+                return client.ready()
+            except Problem:  # somebody else answers where it was before
+                return False
 
 
 class WorkerProcess:

@@ -48,6 +48,11 @@ async def in_state(client: AsyncClient, run_id: str, state: str) -> None:
     await eventually(holds, what=f"the run is {state}")
 
 
+def test_a_worker_says_which_client_it_needs(shared: Service) -> None:
+    with shared.client() as blocking, pytest.raises(TypeError, match="needs an AsyncClient, not a Client"):
+        Worker(blocking, "w")  # type: ignore[arg-type]
+
+
 async def test_what_a_handler_returns_is_the_result(shared: Service, queue: str) -> None:
     async def handler(run: HeldRun) -> Any:
         await run.output("hello\n")

@@ -26,6 +26,8 @@ from jackline import (
     Worker,
     presence,
 )
+from jackline.address import find
+from jackline.clock import SYSTEM
 from tests.client.between import Between
 from tests.client.serving import Service, free_port
 from tests.waiting import BOUND_S, eventually, until
@@ -365,3 +367,20 @@ def test_a_handler_whose_runs_leader_is_gone_is_cancelled_and_reported(shared: S
 
     assert ("cancelled", "leader_gone", None) == (run.state, run.reason, run.partial)
     assert (["saved"], [run.run_id]) == ([fact.data["report"] for fact in reported], ended)
+
+
+async def test_a_leader_that_was_told_of_more_than_there_is_since_a_restore_is_told_from_the_beginning(
+    shared: Service,
+) -> None:
+    there = presence.Presence(find(data_dir=shared.data_dir), SYSTEM, "restored")
+    there._parser.last_id = "999999"
+
+    async def by_stream() -> bool:
+        return there.by == "stream"
+
+    being = asyncio.create_task(there.run())
+    try:
+        await eventually(by_stream, what="it has a stream", within_s=120)
+    finally:
+        being.cancel()
+        await asyncio.gather(being, return_exceptions=True)

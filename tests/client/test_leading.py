@@ -352,3 +352,24 @@ def test_a_key_for_certain_leaders_leads_as_the_first_of_them(stage: Stage, hand
 
     assert 0 == led.ended()
     assert stage.name == stage.client.run(run_id).leader_id
+
+
+def test_a_leader_that_is_to_judge_is_told_when_it_is_its_turn_and_exits_as_it_judged(
+    stage: Stage, hand: WorkerProcess
+) -> None:
+    led = stage.run("echo begun", "--verdict-by", "leader")
+    run_id = led.run_id()
+    led.says(f"waits for its leader's verdict; `jackline verdict {run_id} succeeded` (or `failed`) ends it")
+    stage.client.verdict(run_id, "failed")
+
+    assert 1 == led.ended()
+
+
+def test_whoever_submits_for_an_absent_leader_is_told_until_when_it_has_to_be_there(say: Say, queue: str) -> None:
+    told = say("submit", "--queue", queue, "--leader", f"nobody-{queue}", "--", "true")
+    keeps = say("submit", "--queue", queue, "--leader", f"nobody-{queue}", "--on-leader-gone", "keep", "--", "true")
+    led_by_nobody = say("submit", "--queue", queue, "--", "true")
+
+    assert re.search(r"is not connected: unless it is by \S+ \S+, the run is settled as cancelled", told.stderr)
+    assert f"`jackline attach {told.stdout.strip()}` is being its leader" in told.stderr
+    assert ("", "") == (keeps.stderr, led_by_nobody.stderr)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jackline.address import Address
 from jackline.models import Claim, LeaseRef
 from jackline.worker.environment import environment
 from jackline.worker.places import Home, HomeBusy, HomeUnusable, UnsafeName
@@ -80,7 +81,8 @@ def test_a_runs_own_variables_cannot_pretend_to_be_another_run(tmp_path: Path) -
     asked = {"JACKLINE_FENCE": "9", "JACKLINE_KEY": "x", "A=B": "x", "NUL": "a\0b", "": "x", "FINE": 1}
     claim = Claim("r", 1, payload={"env": asked})
     outer = {"PATH": "/bin", "LC_ALL": "C", "AWS_SECRET_ACCESS_KEY": "x", "JACKLINE_KEY": "admin"}
-    made = environment(outer, claim, home.attempt(LeaseRef("r", 1)), url="http://u", command_line=tmp_path / "bin")
+    attempt, address = home.attempt(LeaseRef("r", 1)), Address("http://u", None)
+    made = environment(outer, claim, attempt, address=address, command_line=tmp_path / "bin")
 
     assert ("1", "1", f"/bin:{tmp_path}/bin") == (made["JACKLINE_FENCE"], made["FINE"], made["PATH"])
     assert not {"JACKLINE_KEY", "AWS_SECRET_ACCESS_KEY", "A=B", "NUL", ""} & set(made)

@@ -1,6 +1,7 @@
 """What the command line shows: on terminals of a known width, and into pipes."""
 
 import io
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -9,7 +10,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from jackline.cli import crew, explain, grounds, show
+from jackline.cli import admin, crew, explain, grounds, show
+from jackline.decode import decode
+from jackline.keys import Key
 from jackline.models import Fact, Run, UnansweredTimeout, Why, WorkerInfo
 from jackline.reasons import AsOf, OpenTurn, RunClock, ShownTurn
 from jackline.workspaces.models import Workspace, WorkspaceLoss
@@ -78,6 +81,26 @@ def test_a_run_shows_its_open_turns(terminal: io.StringIO) -> None:
     assert f"2, busy, admitted {show.moment(AT)}, in workspace {OTHER_ID}" in " ".join(
         " ".join(lines(terminal)).split()
     )
+
+
+@pytest.mark.parametrize("width", [20, 32, 59, 60, 61, 79])
+@pytest.mark.parametrize("what", ["runs", "workspaces", "workers"])
+def test_however_narrow_a_terminal_is_an_id_is_whole_and_what_is_cut_says_so(
+    monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO, width: int, what: str
+) -> None:
+    monkeypatch.setattr(show.out, "width", width)
+    if what == "runs":
+        show.runs([Run(RUN_ID, "default", "waiting_takeover", name="a name", owner="a-worker", submitted_at=AT)])
+    elif what == "workspaces":
+        grounds.listing([Workspace(RUN_ID, "provision_failed", run_id=OTHER_ID, placed_at=AT)], AT)
+    else:
+        show.table(("worker", "state", "slots", "last heard"), [(RUN_ID, "quarantined", "1/4", "9 min ago")])
+    seen = "".join(lines(terminal)) if width < len(RUN_ID) else " ".join(lines(terminal))
+    state = {"runs": "waiting_takeover", "workspaces": "provision_failed", "workers": "quarantined"}[what]
+
+    assert RUN_ID in seen
+    assert state in seen
+    assert max(map(len, lines(terminal))) <= width
 
 
 def test_a_listing_in_a_pipe_says_everything_and_is_not_filled_up(
@@ -205,3 +228,22 @@ def test_a_quarantined_worker_is_told_with_its_reason_until_when_and_what_ends_i
     assert f"w1 is quarantined: stalled; until {show.moment(AT)}, then it may have one probing run" in before
     assert "stalled; until its one probing run is closed without blame; `jackline workers release w1`" in after
     assert not crew._aside(WorkerInfo("w2", raw={"quarantine": None}), AT)
+
+
+def test_a_run_shows_of_its_ground_what_was_said_and_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = {"workspace_id": "w1", "phase": "running", "provider": "directory", "identity": "1:2"}
+    run = decode(Run, {"run_id": RUN_ID, "queue": "default", "state": "running", "workspaces": [said]})
+    show.print_json(run)
+    (shown,) = json.loads(capsys.readouterr().out)["workspaces"]
+
+    assert set() == {"attached_at", "placed_at", "last_asserted_at", "run_id", "position", "spec", "details"} & set(
+        shown
+    )
+    assert said == {name: shown[name] for name in said}
+
+
+def test_keys_are_listed_with_whom_they_speak_for() -> None:
+    assert "leader ada, bob" == admin._bound(Key("k", leader_ids=["ada", "bob"]))
+    assert "" == admin._bound(Key("k"))

@@ -9,8 +9,7 @@ import pytest
 
 from jackline import Client, Worker
 from jackline.address import DEFAULT_URL, Misplaced, find
-from jackline.cli.following import _verdict_wanted
-from jackline.cli.submit import leader_away
+from jackline.cli.following import _told, _way_on
 from jackline.clock import Clock
 from jackline.decode import decode
 from jackline.errors import Garbled
@@ -121,6 +120,41 @@ def test_what_was_said_outright_wins_and_the_environment_wins_over_an_assumed_da
     assert ("http://a:1", "from-file") == (find(environ=environ).url, find(environ=environ).key)
 
 
+def test_a_service_that_was_found_in_its_data_dir_is_looked_for_there_again_and_one_that_was_named_is_not(
+    tmp_path: Path,
+) -> None:
+    said = tmp_path / "server.url"
+    said.write_text("http://127.0.0.1:9")
+    inside = {"JACKLINE_URL": "http://127.0.0.1:9", "JACKLINE_URL_FILE": str(said)}
+    ways = {
+        "found": find(data_dir=tmp_path, environ={}),
+        "inside a run": find(environ=inside),
+        "not there yet": find(environ={"JACKLINE_DATA_DIR": str(tmp_path / "later")}),
+        "named": find("http://127.0.0.1:9", data_dir=tmp_path, environ=inside),
+        "in the environment": find(environ={"JACKLINE_URL": "http://127.0.0.1:9", "JACKLINE_DATA_DIR": str(tmp_path)}),
+    }
+    said.write_text("http://127.0.0.1:10")
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "server.url").write_text("http://127.0.0.1:11")
+
+    assert {
+        "found": "http://127.0.0.1:10",
+        "inside a run": "http://127.0.0.1:10",
+        "not there yet": "http://127.0.0.1:11",
+        "named": "http://127.0.0.1:9",
+        "in the environment": "http://127.0.0.1:9",
+    } == {way: address.again().url for way, address in ways.items()}
+
+
+@pytest.mark.parametrize("left", ["", "not a url", "\x00"])
+def test_a_place_that_says_nothing_of_use_leaves_the_address_as_it_was(tmp_path: Path, left: str) -> None:
+    (tmp_path / "server.url").write_text("http://127.0.0.1:9")
+    found = find(data_dir=tmp_path, environ={})
+    (tmp_path / "server.url").write_text(left)
+
+    assert found == found.again()
+
+
 def test_a_key_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("k\n")
     environ = {"JACKLINE_KEY_FILE": str(tmp_path / "key"), "HOME": str(tmp_path)}
@@ -178,22 +212,9 @@ def test_a_worker_with_a_blocking_client_is_refused_at_once() -> None:
         Worker(Client("http://127.0.0.1:1", "key"), "w1")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("policy", "said"),
-    [
-        ("cancel", "the run is settled as cancelled when its grace is over, unless `jackline attach r1` is there"),
-        ("park", "the run is paused when its grace is over, unless `jackline attach r1` is there before"),
-        ("keep", "its leader ada is not connected; the run goes on without it"),
-    ],
-)
-def test_what_follows_from_a_leader_that_is_not_connected_is_said(policy: str, said: str) -> None:
-    assert said in leader_away("r1", "ada", policy)
-
-
 @pytest.mark.parametrize(("state", "wanted"), [("waiting_verdict", True), ("succeeded", False), (None, False)])
 def test_whose_turn_it_is_is_said_when_a_verdict_is_wanted(state: str | None, *, wanted: bool) -> None:
     closed = Fact(9, "run.closed.v1", {"outcome": "succeeded", "state": state})
 
-    told = _verdict_wanted(closed, "r1")
-
-    assert wanted == ("`jackline verdict r1 succeeded` or `failed`" in (told or ""))
+    assert wanted == (_told(closed) is not None)
+    assert wanted == ("`jackline verdict r1 succeeded` (or `failed`)" in _way_on(closed, "r1"))

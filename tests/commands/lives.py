@@ -194,10 +194,10 @@ CASES: dict[str, tuple[Callable[[World], Awaitable[str]], Told]] = {
     ),
     "paused by its worker, as it was asked to": (
         lambda world: waiting(world, "paused"),
-        Told("paused", "asked_by_leader", ("run.pause_requested", "run.parked"), "it is paused until an operator"),
+        Told("paused", "asked_by_principal", ("run.pause_requested", "run.parked"), "until an operator resumes it"),
     ),
     "paused by its leader": (
-        paused, Told("paused", "asked_by_leader", ("run.pause_requested", "run.parked"), "it is paused until"),
+        paused, Told("paused", "asked_by_principal", ("run.pause_requested", "run.parked"), "it is paused until"),
     ),
     "paused because its leader is gone": (
         lambda world: deserted(world, on_leader_gone="park"),

@@ -8,7 +8,7 @@ import pytest
 from commands import claims, ending, holding, showing, steering, submitting, workers
 from commands.desk import Caller, NotAllowed, system_caller
 from domain.lease import FenceLost
-from domain.refusal import RunUnknown
+from domain.refusal import InvalidCommand, RunUnknown
 from tests.commands.test_claiming_by_id import park
 from tests.commands.test_effects import claim_effect
 from tests.commands.world import ADMIN, World, leader, text, wished, worker_key
@@ -196,3 +196,26 @@ async def test_each_fact_of_a_decision_names_the_one_before_as_its_cause(world: 
 
     assert None is causes["lease.expired.v1"]
     assert next(fact_id for fact_id, _, topic in ids if topic == "lease.expired.v1") == causes["run.worker_timeout.v1"]
+
+
+async def test_whoever_may_be_one_leader_submits_as_that_one_and_sees_the_run(world: World) -> None:
+    run_id = await world.submit(caller=ADA)
+
+    assert "ada" == showing.show_run(world.desk, ADA, run_id)["leader_id"]
+
+
+async def test_whoever_may_be_several_leaders_is_asked_which_and_nothing_is_submitted(world: World) -> None:
+    with pytest.raises(InvalidCommand) as refused:
+        await world.submit(caller=leader("bob", "ada"))
+    named = await world.submit(caller=leader("bob", "ada"), leader_id="bob")
+
+    assert "leader_id is null, and must be one of the leaders of this key: 'ada', 'bob'" == str(refused.value)
+    assert [named] == list(world.desk.live.cards)
+
+
+async def test_a_run_without_a_leader_is_an_operators_and_nobody_is_called_none(world: World) -> None:
+    run_id = await world.submit()
+    with pytest.raises(NotAllowed) as refused:
+        await steering.cancel(world.desk, ADA, run_id, keep_workspaces=False)
+
+    assert "an operator" == refused.value.fields()["allowed"]

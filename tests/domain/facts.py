@@ -160,7 +160,7 @@ def paused() -> list[Fact]:
     """The leader paused a run that nobody acts for."""
     return [
         pause_asked(),
-        RunParked(kind="paused", question=NULL, lease_kept=False, reason="asked_by_leader", parked_at=noon(5)),
+        RunParked(kind="paused", question=NULL, lease_kept=False, reason="asked_by_principal", parked_at=noon(5)),
     ]
 
 

@@ -166,7 +166,7 @@ def test_a_pause_stops_a_queued_run_at_once_and_takes_a_reservation_back() -> No
 
 def test_a_pause_is_put_down_as_the_leaders_with_no_question_and_no_lease() -> None:
     assert RunParked(
-        kind="paused", question=text(None), lease_kept=False, reason="asked_by_leader", parked_at=noon(5)
+        kind="paused", question=text(None), lease_kept=False, reason="asked_by_principal", parked_at=noon(5)
     ) == given(submitted()).when(pause(), at=5).fact(RunParked)
 
 

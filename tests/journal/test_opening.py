@@ -20,7 +20,7 @@ from journal.errors import (
     NotDurable,
 )
 from journal.lock import LOCK_NAME, DirLock
-from journal.opening import JOURNAL_NAME, open_journal, open_readonly
+from journal.opening import JOURNAL_NAME, KEYS_NAME, JournalMissing, open_journal, open_readonly
 from tests.journal.accounts import (
     CODEC,
     FOLDS,
@@ -243,3 +243,12 @@ async def test_a_copy_of_the_files_of_a_running_journal_opens_with_everything_ac
     app.close()
     await journal.close()
     assert Deposited(amount=1) == journal.feed.after(0)[0].fact
+
+
+def test_a_journal_that_is_gone_is_missed_by_whoever_only_reads_it(tmp_path: Path) -> None:
+    place = closed_journal(tmp_path)
+    (place / JOURNAL_NAME).unlink()
+    (place / KEYS_NAME).touch()
+
+    with pytest.raises(JournalMissing, match=KEYS_NAME):
+        open_readonly(place, CODEC)

@@ -5,11 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.serving import WorkerProcess
-from tests.system.ground_stage import WITHIN_S, own_stage, path_of
+from tests.client.serving import WorkerProcess, text_of
+from tests.system.ground_stage import WITHIN_S, Stage, own_stage, path_of
 from tests.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.origin("C1", "C5")]
+
+# Leaves a file, asks, and reads it once it is answered.
+ASKS_ONCE = """
+echo "$JACKLINE_WORKSPACE_ID $PWD"
+[ "$(cat "$JACKLINE_ANSWER")" = null ] || { cat file; echo "$JACKLINE_WORKSPACE_ID"; exit; }
+echo work > file
+jackline park --question '"go on?"'
+"""
+
+
+def restarted(stage: Stage, idle_s: str) -> None:
+    """The service started again, with that idle time."""
+    stage.service.kill()
+    stage.service.settings["JACKLINE_IDLE_REAP_S"] = idle_s
+    stage.service.start()
 
 
 def test_a_worker_whose_key_is_for_its_own_name_may_look_after_its_directories(
@@ -31,21 +46,28 @@ def test_a_worker_whose_key_is_for_its_own_name_may_look_after_its_directories(
 
 
 @pytest.mark.origin("C12", "K16")
-def test_a_directory_that_was_reaped_while_its_worker_was_away_is_destroyed_when_it_is_back(
+def test_while_its_worker_is_away_no_clock_takes_the_directory_of_a_run_that_waits_and_that_of_an_ended_run_goes(
     jackline_script: Path, tmp_path: Path
 ) -> None:
-    with own_stage(jackline_script, tmp_path, settings={"JACKLINE_IDLE_REAP_S": "1"}) as stage:
-        run_id = stage.submit('echo "$JACKLINE_WORKSPACE_ID $PWD"; jackline park --question "go on?"')
-        workspace = stage.standing(run_id)
-        stage.until_run(run_id, "waiting_input")
+    with own_stage(jackline_script, tmp_path) as stage:
+        waiting = stage.submit(ASKS_ONCE)
+        kept = stage.standing(waiting)
+        stage.until_run(waiting, "waiting_input")
+        ended = stage.submit('echo "$JACKLINE_WORKSPACE_ID"')
+        reaped = stage.standing(ended)
+        stage.until_run(ended, "succeeded")
         stage.worker.kill()
-        stage.until_workspace(workspace.workspace_id, lambda one: one.teardown, "the workspace is reaped")
-        assert path_of(workspace).exists()
+        restarted(stage, "0.5")
+        stage.until_workspace(reaped.workspace_id, lambda one: one.teardown, "the workspace is reaped")
+        assert path_of(reaped).exists()
 
+        restarted(stage, "1800")
         stage.worker.start()
-        stage.until_workspace(workspace.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
-        assert not path_of(workspace).exists()
-        assert "waiting_input" == stage.client.run(run_id).state
+        stage.until_workspace(reaped.workspace_id, lambda one: one.destroyed_at is not None, "it is destroyed")
+        assert not path_of(reaped).exists()
+        stage.client.answer(waiting, "yes")
+        stage.until_run(waiting, "succeeded")
+        assert ["work", kept.workspace_id] == text_of(stage.client, waiting).splitlines()[-2:]
 
 
 @pytest.mark.origin("C8", "R18")

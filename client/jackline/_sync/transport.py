@@ -4,6 +4,9 @@ Every command carries an `Idempotency-Key`, the same one in every attempt, so th
 lost is harmless. Reads are repeated likewise. What comes out is a `Reply`, a `Problem` (the service said no), or
 `Unknown` (nobody answered), and never a guess.
 
+When nobody answers, or somebody who is not the service, and its data dir says that it is somewhere else by now, it is
+asked there at once.
+
 Units: seconds. Bounds: `Retry.patience_s` per request, `timeout_s` per attempt.
 """
 
@@ -18,7 +21,7 @@ from jackline import wire
 from jackline._sync.pause import pause
 from jackline.address import Address
 from jackline.clock import SYSTEM, Clock
-from jackline.errors import Problem, Unknown
+from jackline.errors import Garbled, Problem, Unauthorised, Unknown
 from jackline.retrying import Patience, Retry
 from jackline.sse import SILENCE_S
 
@@ -103,12 +106,23 @@ class Transport:
         while True:
             try:
                 return self._once(ask, key)
-            except (Problem, Unknown) as error:
-                at_least_s = wire.repeat_after_s(error)
+            except (Problem, Unknown, Garbled) as error:
+                if _may_be_a_stranger(error) and self._moved():
+                    continue
+                at_least_s = None if isinstance(error, Garbled) else wire.repeat_after_s(error)
                 wait_s = None if at_least_s is None else patience.next_pause(at_least_s)
                 if wait_s is None:
                     raise
             pause(wait_s)
+
+    def _moved(self) -> bool:
+        """Whether the service is somewhere else by now; from here on it is asked there."""
+        address = self.address.again()
+        if address == self.address:
+            return False
+        self.address = address
+        self._http.base_url = httpx.URL(address.url)
+        return True
 
     def _once(self, ask: Ask, key: str | None) -> wire.Reply:
         headers = {"Accept": "application/json"} | ({"Idempotency-Key": key} if key else {}) | as_instance(ask.instance)
@@ -146,6 +160,13 @@ class Transport:
                     response.read()
                     wire.settle(response.status_code, response.content, response.headers)
                 yield response.iter_lines()
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, Problem) as error:
+            if isinstance(error, Problem) and not (_may_be_a_stranger(error) and self._moved()):
+                raise
             msg = f"the stream {path} broke: {str(error) or type(error).__name__}"
             raise Unknown(msg) from error
+
+
+def _may_be_a_stranger(error: Problem | Unknown | Garbled) -> bool:
+    """Whether this is no answer of the service that the key is for: nobody's, or that of who has its old port."""
+    return not isinstance(error, Problem) or isinstance(error, Unauthorised) or error.code == wire.NOT_A_PROBLEM

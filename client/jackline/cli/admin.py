@@ -7,6 +7,7 @@ import typer
 from jackline.cli import show
 from jackline.cli.exits import USAGE, Fault
 from jackline.cli.place import Place, callback, verb
+from jackline.keys import Key
 
 PANEL = "Looking after it"
 RATES_OVER_S = 300
@@ -91,7 +92,7 @@ def _limit(name: str, text: str) -> int | None:
     if text == "none":
         return None
     if not text.isdecimal() or not text.isascii():
-        msg = f"--{name.replace('_', '-')} {text!r} is neither a number nor none"
+        msg = f"--{name.replace('_', '-')} {text!r} is neither a whole number without a sign nor none"
         raise Fault(msg, code=USAGE)
     return int(text)
 
@@ -122,10 +123,16 @@ def keys_list(place: Place) -> None:
         show.print_json(found)
         return
     rows = (
-        (one.key_id, one.name, one.role, show.moment(one.not_after), "revoked" if one.revoked_at else "")
+        (one.key_id, one.name, one.role, _bound(one), show.moment(one.not_after), show.moment(one.revoked_at))
         for one in found
     )
-    show.table(("key", "name", "role", "not after", ""), rows)
+    show.table(("key", "name", "role", "only as", "not after", "revoked"), rows)
+
+
+def _bound(key: Key) -> str:
+    """The leaders and workers that a key speaks for, where those are not all."""
+    bound = {"leader": key.leader_ids, "worker": key.worker_ids}
+    return show.brief("; ".join(f"{what} {', '.join(ids)}" for what, ids in bound.items() if ids is not None))
 
 
 def keys_revoke(place: Place, key_id: Annotated[str, typer.Argument(metavar="KEY_ID")]) -> None:

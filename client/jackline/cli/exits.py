@@ -45,7 +45,7 @@ REMEDIES: Final = {
     "run_settled": "the run has ended; `jackline retry RUN` makes a new one",
     "run_paused": "`jackline resume RUN` brings it back",
     "lease_held": "wait until the lease is given up or has expired",
-    "worker_unknown": "register it first: `jackline work` does",
+    "worker_unknown": "`jackline work` does that, and `jackline workers` lists who is there",
     "leases_held": "hand the runs back first",
     "worker_in_use": "it may be taken over once it is silent",
     "revision_stale": "somebody else has reassigned the run: look again with `jackline show RUN`",

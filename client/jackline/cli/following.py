@@ -15,12 +15,25 @@ from jackline.cli.show import Waiting, brief
 from jackline.errors import JacklineError
 from jackline.models import Chunk, Fact
 
+# What the run's leader can do about a wait, by its kind.
+WAYS_ON = {
+    "paused": "`jackline resume {}` lets it go on",
+    "waiting_takeover": "`jackline resume {}` lets it go on",
+    "waiting_input": "`jackline answer {} ANSWER` lets it go on",
+    "waiting_verdict": "`jackline verdict {} succeeded` (or `failed`) ends it",
+}
 Teller = Callable[[Mapping[str, Any]], str | None]
 
 
 def _parked(data: Mapping[str, Any]) -> str:
     question = brief(data.get("question"))
     return f"waits ({data.get('kind')}): {question}" if question else f"waits ({data.get('kind')})"
+
+
+def _closed(data: Mapping[str, Any]) -> str | None:
+    if data.get("state") != "waiting_verdict":
+        return None
+    return f"its worker closed it as {data.get('outcome')}, and it waits for its leader's verdict"
 
 
 def _ended(data: Mapping[str, Any]) -> str | None:
@@ -32,6 +45,7 @@ TELLERS: dict[str, Teller] = {
     "run.attempt_started.v1": lambda data: f"worker {data.get('worker')} acts under fence {data.get('fence')}",
     "run.attempt_ended.v1": _ended,
     "run.parked.v1": _parked,
+    "run.closed.v1": _closed,
     "run.input_provided.v1": lambda data: "answered",
     "run.resumed.v1": lambda data: "resumed",
     "run.cancel_requested.v1": lambda data: "asked to end",
@@ -46,27 +60,24 @@ async def narrate(client: AsyncClient, run_id: str, waiting: Waiting) -> None:
     """Tell what happens to a run until it has settled; the first thing told ends the waiting."""
     try:
         async for fact in client.follow(run_id):
-            told = _told(fact) or _verdict_wanted(fact, run_id)
+            told = _told(fact)
             if told:
                 waiting.over()
-                complain(told)
+                complain(told, _way_on(fact, run_id))
     except JacklineError as error:
         complain(f"what happens to the run cannot be followed any more: {error}")
-
-
-def _verdict_wanted(fact: Fact, run_id: str) -> str | None:
-    """That it is the leader's turn; nothing else would be seen, and the run waits for as long as it takes."""
-    if fact.topic != "run.closed.v1" or not isinstance(fact.data, Mapping):
-        return None
-    if fact.data.get("state") != "waiting_verdict":
-        return None
-    say = f"`jackline verdict {run_id} succeeded` or `failed`"
-    return f"its worker closed it as {fact.data.get('outcome')}, and it waits for its leader's verdict: {say}"
 
 
 def _told(fact: Fact) -> str | None:
     teller = TELLERS.get(fact.topic)
     return teller(fact.data) if teller is not None and isinstance(fact.data, Mapping) else None
+
+
+def _way_on(fact: Fact, run_id: str) -> str:
+    """What ends the wait that this fact begins; empty when it begins none."""
+    data = fact.data if isinstance(fact.data, Mapping) else {}
+    waits = {"run.parked.v1": data.get("kind"), "run.closed.v1": data.get("state")}.get(fact.topic)
+    return WAYS_ON.get(str(waits), "").format(run_id)
 
 
 def trying_again(trouble: JacklineError, for_s: float) -> None:

@@ -20,7 +20,7 @@ from rich.text import Text
 from jackline.clock import wall
 from jackline.models import Effect, Fact, Run, UnansweredTimeout
 from jackline.reasons import AsOf, ShownTurn
-from jackline.workspaces.models import Workspace
+from jackline.workspaces.models import Ground
 
 COLOURS = {
     "succeeded": "green",
@@ -38,6 +38,7 @@ FIRST = ("outcome", "error", "detached")  # what one looks for in a fact
 WIDE = 200  # columns when nobody's terminal says how many there are
 SHORTEST = 5  # characters that are left of what is cut
 GAP = 2  # columns between two columns
+WORD = 16  # columns of the longest word that a cell which wraps is not to break
 SPARED = ("queue", "attempt", "fence")  # what a listing of runs does without when it is narrow
 SHORTENED = ("name", "owner")  # and what it cuts then, so that ids, states and instants stay whole
 
@@ -118,16 +119,42 @@ def state(name: str) -> Text:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: bool = False) -> None:
-    """Print a table; the first column is never cut, because it is what one copies. `whole`: a row is one line."""
+    """Print a table; the first column is never cut, because it is what one copies. `whole`: a row is one line.
+
+    Where there is no room for that without breaking words, each row becomes a few lines, a value on each.
+    """
+    cells = [[_cell(value) for value in row] for row in rows]
+    if _least(columns, cells, whole=whole) > out.width:
+        _one_by_one(columns, cells)
+        return
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         if index == 0:
             grid.add_column(column, no_wrap=True, overflow="fold")
         else:
             grid.add_column(column, no_wrap=whole, overflow="ellipsis" if whole else "fold")
-    for row in rows:
-        grid.add_row(*map(_cell, row))
+    for row in cells:
+        grid.add_row(*row)
     put(grid)
+
+
+def _least(columns: Sequence[str], rows: Sequence[Sequence[Text]], *, whole: bool) -> int:
+    """The columns of a terminal that a table needs at least; a word of a cell that may wrap is only so long."""
+    least = _width(columns[0], (row[0] for row in rows)) + GAP * (len(columns) - 1)
+    for index, name in enumerate(columns[1:], 1):
+        cells = [row[index] for row in rows]
+        words = [Text(word) for cell in cells for word in cell.plain.split()]
+        least += _width(name, cells) if whole else min(_width(name, words), WORD)
+    return least
+
+
+def _one_by_one(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:
+    """Each row as lines of its own: the value of the first column, then what the others say, indented."""
+    for row in rows:
+        put(row[0])
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            if cell.plain:
+                put(Text.assemble(f"  {column} ", cell))
 
 
 def put(shown: RenderableType) -> None:
@@ -263,7 +290,7 @@ def _unknown(run_id: str, one: Effect) -> str:
     return f"{one.key}, ambiguous: `{say} --done` or `--not-done` says what was found out"
 
 
-def _ground(one: Workspace) -> str:
+def _ground(one: Ground) -> str:
     """What a run stands on, on one line."""
     unknown = f", unknown since {moment(one.unknown_since)}" if one.unknown_since else ""
     reason = f" ({one.reason})" if one.reason else ""

@@ -16,7 +16,7 @@ from jackline.cli import show
 from jackline.cli.exits import DONE, NOT_FOUND, REFUSED, USAGE, Fault, complain
 from jackline.cli.look import RunId
 from jackline.cli.place import Place, verb
-from jackline.cli.submit import json_argument, leader_away, pairs
+from jackline.cli.submit import json_argument, pairs, tell_absence
 from jackline.errors import JacklineError, TimeoutAnswered
 from jackline.models import CancelFilter, Cancelled, Run
 
@@ -164,7 +164,7 @@ def reassign(
             return
         print(f"{run.run_id} {run.state}", flush=True)
         if not run.settled and client.show_leader(leader_id).connections == 0:
-            complain(leader_away(run_id, leader_id, str(run.policy.get("on_leader_gone", "cancel"))))
+            tell_absence(client, run_id)
 
 
 FactId = Annotated[str | None, typer.Option("--fact", metavar="FACT_ID", help="Which timeout; default: the latest.")]

@@ -5,6 +5,7 @@ started by `jackline work` executes that. Everything after `--`, or after the fi
 command's.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -14,9 +15,11 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from jackline._sync.client import Client
 from jackline.cli import show
 from jackline.cli.exits import USAGE, Fault, complain
 from jackline.cli.place import Options, Place, verb
+from jackline.errors import JacklineError
 from jackline.models import PolicyOptions, Submission
 
 PANEL = "Runs"
@@ -112,23 +115,26 @@ def submit(place: Place, wanted: Wanted, command: Annotated[list[str] | None, ty
     submission = wanted.submission(needed(wanted, command))
     with place.client() as client:
         receipt = client.submit(**submission)
-    if place.json:
-        show.print_json(receipt)
-    else:
-        print(receipt.run_id, flush=True)
-        if receipt.leader is not None and receipt.leader.connections == 0:
-            gone = submission.get("policy", {}).get("on_leader_gone", "cancel")
-            complain(leader_away(receipt.run_id, str(submission.get("leader_id")), gone))
+        if place.json:
+            show.print_json(receipt)
+        else:
+            print(receipt.run_id, flush=True)
+        if receipt.leader is not None and not receipt.leader.connections:
+            tell_absence(client, receipt.run_id)
     return 0
 
 
-def leader_away(run_id: str, leader_id: str, on_leader_gone: str) -> str:
-    """What follows for a run from its leader being absent, and what stops it."""
-    away = f"its leader {leader_id} is not connected"
-    if on_leader_gone == "keep":
-        return f"{away}; the run goes on without it"
-    follows = "settled as cancelled" if on_leader_gone == "cancel" else "paused"
-    return f"{away}: the run is {follows} when its grace is over, unless `jackline attach {run_id}` is there before"
+def tell_absence(client: Client, run_id: str) -> None:
+    """Say until when the leader has to be there, because the run ends without it."""
+    with contextlib.suppress(JacklineError):  # the run is submitted, whatever can be said about it
+        run = client.run(run_id)
+        due = next((one.due_at for one in client.why(run_id).clocks if one.name == "leader_grace"), None)
+        after = {"cancel": "settled as cancelled", "park": "parked"}.get(str(run.policy.get("on_leader_gone")))
+        if due is not None and after is not None:
+            complain(
+                f"leader {run.leader_id!r} is not connected: unless it is by {show.moment(due)}, the run is {after}",
+                f"`jackline attach {run_id}` is being its leader",
+            )
 
 
 def needed(wanted: Wanted, command: list[str] | None) -> list[str]:

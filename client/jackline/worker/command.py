@@ -140,10 +140,9 @@ class CommandExecution:
 
     def _start(self, claim: Claim, argv: list[str], ground: Ground) -> None:
         shop, attempt = self._shop, self._attempt
-        variables = environment(shop.outer, claim, attempt, url=shop.client.url, command_line=shop.home.command_line())
-        _write_private(
-            attempt / "key", (shop.client.transport.address.key or "") if shop.run_key is None else shop.run_key
-        )
+        address, command_line = shop.client.transport.address, shop.home.command_line()
+        variables = environment(shop.outer, claim, attempt, address=address, command_line=command_line)
+        _write_private(attempt / "key", (address.key or "") if shop.run_key is None else shop.run_key)
         attempt.save("attempt.json", {"run_id": claim.run_id, "fence": claim.fence, "ttl_s": claim.lease_ttl_s})
         attempt.save("partial.json", claim.partial)
         attempt.save("payload.json", claim.payload)

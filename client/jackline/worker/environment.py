@@ -6,6 +6,7 @@ run's own payload asks for, then Jackline's own names, which a payload cannot re
 
     JACKLINE_RUN_ID JACKLINE_FENCE JACKLINE_ATTEMPT   which run, under which fence, which attempt
     JACKLINE_URL JACKLINE_KEY_FILE                    the service, and the file that holds a key to it
+    JACKLINE_URL_FILE                                 the file to read again when nobody answers at that url, if any
     JACKLINE_WORKSPACE_ID                             what the run stands on: the directory in which it starts
     JACKLINE_PARTIAL   file: the JSON that an earlier attempt saved last, or null
     JACKLINE_ANSWER    file: the JSON of the latest answer, or null
@@ -21,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jackline.address import Address
 from jackline.models import Claim
 from jackline.worker.places import Attempt
 
@@ -30,17 +32,19 @@ MARK = "JACKLINE_CONTROL"
 
 
 def environment(
-    outer: Mapping[str, str], claim: Claim, attempt: Attempt, *, url: str, command_line: Path
+    outer: Mapping[str, str], claim: Claim, attempt: Attempt, *, address: Address, command_line: Path
 ) -> dict[str, str]:
     """The environment of one attempt's command."""
     kept = {name: value for name, value in outer.items() if name in KEPT or name.startswith("LC_")}
     kept.update(_asked_for(claim.payload))
     kept["PATH"] = f"{kept.get('PATH', DEFAULT_PATH)}:{command_line}"
+    if address.url_file is not None:
+        kept["JACKLINE_URL_FILE"] = str(address.url_file.absolute())
     return kept | {
         "JACKLINE_RUN_ID": claim.run_id,
         "JACKLINE_FENCE": str(claim.fence),
         "JACKLINE_ATTEMPT": str(claim.attempt),
-        "JACKLINE_URL": url,
+        "JACKLINE_URL": address.url,
         "JACKLINE_KEY_FILE": str(attempt / "key"),
         "JACKLINE_PARTIAL": str(attempt / "partial.json"),
         "JACKLINE_ANSWER": str(attempt / "answer.json"),

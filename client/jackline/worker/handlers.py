@@ -1,6 +1,6 @@
 """A worker whose runs are executed by Python functions.
 
-    worker = jackline.Worker(client, "builder-1", slots=4)
+    worker = jackline.Worker(jackline.AsyncClient(), "builder-1", slots=4)
 
     @worker.handles("builds")
     async def build(run: jackline.HeldRun) -> dict[str, str]:

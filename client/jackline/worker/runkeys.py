@@ -52,8 +52,9 @@ class RunKeys:
                 self._path.unlink(missing_ok=True)
 
     def _is_mine(self, saved: Any) -> bool:
-        told = (saved.get("url"), saved.get("worker_id")) if isinstance(saved, dict) else None
-        return told == (self._client.url, self._worker_id) and {"key", "key_id"} <= saved.keys()
+        told = (saved.get("service"), saved.get("worker_id")) if isinstance(saved, dict) else None
+        mine = (self._client.transport.address.service, self._worker_id)
+        return told == mine and {"key", "key_id"} <= saved.keys()
 
     async def _opens(self, key: str) -> bool:
         async with AsyncClient(self._client.url, key) as other:
@@ -72,6 +73,7 @@ class RunKeys:
         except (Problem, Unknown) as error:
             self._log("run_key_not_made", error=str(error))
             return NO_KEY
-        document = {"url": self._client.url, "worker_id": self._worker_id, "key_id": key.key_id, "key": key.key}
+        service = self._client.transport.address.service
+        document = {"service": service, "worker_id": self._worker_id, "key_id": key.key_id, "key": key.key}
         keeper.write(self._path, document)
         return str(key.key)

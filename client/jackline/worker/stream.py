@@ -58,7 +58,7 @@ class WorkerStream:
         self, address: Address, worker_id: str, clock: Clock, log: Log, *, instance: str | None = None
     ) -> None:
         self._instance = instance
-        self._uri = f"{address.url.replace('http', 'ws', 1)}/v1/workers/{quote(worker_id, safe='')}/stream"
+        self._path = f"/v1/workers/{quote(worker_id, safe='')}/stream"
         self._address = address
         self._clock = clock
         self._log = log
@@ -84,9 +84,11 @@ class WorkerStream:
                     await self._listen(socket)
             except InvalidStatus as error:
                 self._tell("stream_refused", status=error.response.status_code)
+                self._address = self._address.again()
                 await asyncio.sleep(self._clock.jitter(RECONNECT.cap_s))
             except (OSError, TimeoutError, WebSocketException) as error:
                 self._tell("stream_broken", error=str(error) or type(error).__name__)
+                self._address = self._address.again()
             finally:
                 self._closed()
             await asyncio.sleep(next(pauses))
@@ -125,7 +127,7 @@ class WorkerStream:
     def _connect(self) -> connect:
         key = self._address.key
         return connect(
-            self._uri,
+            self._address.url.replace("http", "ws", 1) + self._path,
             additional_headers=({"Authorization": f"Bearer {key}"} if key else {}) | as_instance(self._instance),
             open_timeout=OPEN_TIMEOUT_S,
             close_timeout=1.0,

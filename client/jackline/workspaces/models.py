@@ -62,31 +62,21 @@ class Harness:
 
 
 @dataclass(frozen=True, slots=True)
-class Workspace:
-    """What a run stands on; as its run shows it, the later fields are not filled."""
+class Ground:
+    """What a run stands on, as the run shows it: no more is said there, and nothing more is made up here."""
 
     workspace_id: str
     phase: str
     provider: str = "external"
     scope: str | None = None
-    run_id: str | None = None
     identity: str | None = None
     incarnation: int = 0
     lost: WorkspaceLoss | None = None
     fault: WorkspaceFault | None = None
     waiting: WorkspaceWaiting | None = None
     unknown_since: datetime | None = None
-    unknown_cause: str | None = None
     teardown: bool = False
     destroyed_at: datetime | None = None
-    spec: Any = None
-    details: Any = field(default_factory=dict)
-    harness: Harness | None = None
-    placed_at: datetime | None = None
-    attached_at: datetime | None = None
-    last_asserted_at: datetime | None = None
-    to_assert: bool = False
-    position: int = 0
 
     @property
     def over(self) -> bool:
@@ -103,6 +93,22 @@ class Workspace:
         """Why it is over, in one word, where that is not plain."""
         ended = self.lost or self.fault
         return None if ended is None else ended.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace(Ground):
+    """Everything about a workspace: what its run shows of it, and what only the workspace itself does."""
+
+    run_id: str | None = None
+    unknown_cause: str | None = None
+    spec: Any = None
+    details: Any = field(default_factory=dict)
+    harness: Harness | None = None
+    placed_at: datetime | None = None
+    attached_at: datetime | None = None
+    last_asserted_at: datetime | None = None
+    to_assert: bool = False
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
