@@ -285,8 +285,7 @@ def require(worker: Worker, worker_id: str) -> Registered:
 def may_be_granted(worker: Worker, worker_id: str, *, cooled: bool, probing: int) -> Registered:
     """The worker, if it may be granted one more run.
 
-    ``cooled`` says whether a quarantine's cool-down has passed; such a worker may have one probing run, and
-    ``probing`` is how many it has.
+    Once a quarantine has ``cooled``, one run; ``probing`` is how many were granted since it began and have not ended.
     """
     registered = require(worker, worker_id)
     if registered.draining:

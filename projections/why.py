@@ -62,7 +62,6 @@ REASONS_MAX = 100
 """Facts shown at most: the submission and the latest. Longer chains are read with the facts of the run."""
 
 Kind = type[Fact]
-
 _GRANTS: tuple[Kind, ...] = (FenceBumped, LeaseBound)
 _SETTLERS: tuple[Kind, ...] = (RunSettled, VerdictRendered, RunClosed)
 _ENDS: tuple[Kind, ...] = (AttemptEnded, RunClosed)

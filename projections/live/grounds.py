@@ -2,9 +2,8 @@
 
 Three clocks are kept here, all on the monotonic scale, in seconds. *provisioning* starts when a body is being made,
 stands still while nobody can see it (continuity unknown), and is none while the workspace waits for capacity. *idle*
-starts at the last assertion; creation, a grant of the run and the start of this node count as one (when silence says
-nothing, and the clock stands still, is for `needs` to say). *unknown* is only an age. A restart of
-the service starts the first two anew: nobody could reach us before.
+starts at the last assertion; creation, a grant and the start of this node count as one, and ``needs`` says when it
+stands still. *unknown* is only an age. A restart starts the first two anew: nobody could reach us before.
 
 A workspace leaves the index once its body is destroyed. A run that is open keeps the ids of all that it ever stood on,
 at most ``REMEMBERED_MAX`` of them, the latest; those of an ended run are read from the journal when they are asked for.
@@ -274,9 +273,8 @@ class Grounds:
         self._deadlines.forget("provision", (card.workspace_id,))
 
     def _seen_again(self, card: GroundCard, at: Moment) -> None:
-        mono = at.mono
         if card.unknown_from is not None and card.provisioning_from is not None:
-            card.provisioning_from += mono - max(card.unknown_from, card.provisioning_from)
+            card.provisioning_from += at.mono - max(card.unknown_from, card.provisioning_from)
             self._remind("provision", card.provisioning_from + self._graces.provisioning_s, card)
         self._known(card)
         if card.provider in LOCAL and not (card.kept or card.teardown):
@@ -350,9 +348,8 @@ class Grounds:
             card = self.cards[workspace_id]
             self._unknown.pop(workspace_id, None)
             due_at = self.idle_due(workspace_id)  # None for what is kept, or let go
-            if due_at is None or card.over:
-                continue
-            if card.provider in LOCAL or card.provider == "kubernetes" or due_at <= at.mono:
+            spared = card.provider in LOCAL or card.provider == "kubernetes"
+            if due_at is not None and not card.over and (spared or due_at <= at.mono):
                 self._needed(card, at)
 
     def rebase(self, now: Moment, late_s: float, open_runs: Set[str]) -> None:

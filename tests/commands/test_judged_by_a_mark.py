@@ -204,7 +204,7 @@ async def test_an_assertion_while_the_reap_is_on_its_way_waits_and_is_refused_wh
 
 async def test_an_assertion_while_a_reap_is_on_its_way_that_fails_keeps_the_body(each_world: World) -> None:
     world = each_world
-    _, workspace_id = await idle(world)
+    run_id, workspace_id = await idle(world)
     async with world.gate.closed() as gate:
         keeping = world.start(world.manager.step())
         await gate.reached()
@@ -213,6 +213,7 @@ async def test_an_assertion_while_a_reap_is_on_its_way_that_fails_keeps_the_body
         await world.settle()
     await keeping
     assert 1800 == (await asserting)["idle_reap_s"]
+    await world.beats("w1", run_id, 1)
     await world.later(1799.9)
     assert "running" == shown(world, workspace_id)["phase"]
     await world.later(0.1)

@@ -27,10 +27,10 @@ async def batch(world: World, *wishes: submitting.Wish) -> list[str]:
 
 
 async def test_a_key_that_names_its_leaders_submits_for_one_of_them_and_is_told_which(world: World) -> None:
-    for leader_id in (None, "eve"):
-        with pytest.raises(NotAllowed) as refused:
+    for leader_id, refusal in ((None, InvalidCommand), ("eve", NotAllowed)):
+        with pytest.raises(refusal) as refused:
             await submitting.submit(world.desk, leader("ada", "bea"), wished(leader_id=leader_id))
-        assert leader_id is not None or "one of its leaders ('ada', 'bea')" in str(refused.value)
+        assert leader_id is not None or "one of the leaders of this key: 'ada', 'bea'" in str(refused.value)
     done = await submitting.submit(world.desk, leader("bea"), wished(leader_id="bea"))
 
     assert "bea" == (await world.show(done.answer["run_id"]))["leader_id"]

@@ -52,7 +52,7 @@ def test_the_refusal_of_a_fence_names_the_one_in_force_and_its_holder_in_a_sente
 
     assert {"presented": 1, "current": 2, "holder": "bob", "reason": "lease_expired"} == refusal.fields()
     assert (
-        "fence 1 is not the right to act: fence 2 is in force, held by 'bob' (lease_expired)" == str(refusal)
+        "fence 1 gives no right to act: fence 2 is in force, held by 'bob' (lease_expired)" == str(refusal)
     )  # fmt: skip
     assert isinstance(refusal, FenceLost)
 

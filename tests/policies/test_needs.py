@@ -43,6 +43,9 @@ async def test_what_a_parked_run_stands_on_is_reaped_by_no_clock_until_somebody_
     waiting = (ground(each_world, workspace_id).phase, runs_out(each_world, workspace_id))
     await each_world.worker()
     await each_world.claim_run(run_id)
+    if provider != "external":  # its worker was away, and has yet to look
+        assert not runs_out(each_world, workspace_id)
+        await see(each_world, workspace_id, saw("present", identity="body-1"), saw("synced"))
 
     assert ("running", False) == waiting
     assert runs_out(each_world, workspace_id)

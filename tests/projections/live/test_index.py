@@ -120,9 +120,9 @@ async def test_a_worker_has_room_while_a_slot_is_free_and_in_quarantine_for_one(
     assert not fleet.has_room(WORKER)
     await world.close(run_id, fence, "failed", error="ssh_timeout", retryable=False)
 
-    assert not fleet.has_room(WORKER)
+    assert 1 == fleet.room(WORKER, 2)
     await world.close(other, 1)
-    assert fleet.has_room(WORKER)
+    assert 1 == fleet.room(WORKER, 2)
 
 
 async def test_folding_tells_the_process_manager_that_there_may_be_a_nearer_deadline(world: World) -> None:
