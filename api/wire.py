@@ -9,7 +9,7 @@ Instants are RFC 3339 in UTC, durations are seconds (``_s``), positions are the 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from api.facts import AnyFact, Shown, model_of
 from api.wire_workspaces import Ground
@@ -112,8 +112,8 @@ class ListedRun(Shown):
     policy: RunPolicy
     question: Any
     answers: list[Answered]
-    timeouts: list[UnansweredTimeout]
-    """Told and not answered yet; an inactivity is named as long as its attempt is under way."""
+    timeouts: list[UnansweredTimeout] = Field(default_factory=list)
+    """Told and not answered yet; an inactivity as long as its attempt is under way. Left out when there are none."""
     partial: Any
     result: Any
     error: Any
@@ -140,8 +140,8 @@ class Run(ListedRun):
     """A run with everything that is known of it; ``position`` is that of its last fact."""
 
     payload: Any
-    turns: list[ShownTurn]
-    """Those under way."""
+    turns: list[ShownTurn] = Field(default_factory=list)
+    """Those under way; left out when there are none."""
     as_of: AsOf | None = None
     """Only in an answer about the past."""
 

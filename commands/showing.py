@@ -25,8 +25,7 @@ def show(desk: Desk, standing: Standing, now: Moment) -> dict[str, Any]:
     shown["partial"] = partial.body if partial else None
     shown["workspaces"] = [brief(workspace) for workspace in stood_on(desk, standing)]
     shown["evidence"] = evidence(desk, standing, now)
-    shown["turns"] = open_turns(standing)
-    return shown
+    return {**shown, **open_turns(standing)}
 
 
 def stood_on(desk: Desk, standing: Standing) -> list[Workspace]:

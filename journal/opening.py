@@ -5,10 +5,11 @@ file is made under another name and moved into place, so a journal that exists i
 its place is damage and not a beginning. Neither is a directory without a journal whose keys or read models say that
 there was one: an empty journal there would hand out runs and fences that were given before.
 
-Checked, in this order: the directory and its lock; that the file is a database, is ours, is whole, and is not newer
-than this version; SQLite's own ``quick_check``, for files up to ``QUICK_CHECK_MAX_BYTES``; the hash chain of the last
-``TAIL_FACTS`` facts. Then the journal is claimed, so that a writer whose lock was lost appends nothing more. The whole
-chain is read by ``verify``. Whatever is wrong is one line with the values and the remedy, under a stable code.
+Checked, in this order: the directory and its lock; that the file is a database, is ours, is whole, has its own log
+beside it, and is not newer than this version; SQLite's own ``quick_check``, for files up to ``QUICK_CHECK_MAX_BYTES``;
+the hash chain of the last ``TAIL_FACTS`` facts. Then the journal is claimed, so that a writer whose lock was lost
+appends nothing more. The whole chain is read by ``verify``. Whatever is wrong is one line with the values and the
+remedy, under a stable code.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+from eventsourcing.persistence import PersistenceError
 
 from domain.values import Clock
 from journal.application import MemoryJournal, SQLiteJournal
@@ -32,7 +35,7 @@ from journal.mapper import DEFAULT_CODEC, Codec
 from journal.owned import keep_private, made_private
 from journal.reached import JOURNAL_NAME as JOURNAL_NAME
 from journal.reached import cut_off
-from journal.schema import SCHEMA_VERSION, UPGRADES, Steps, create, require_ours, upgrade
+from journal.schema import SCHEMA_VERSION, UPGRADES, Steps, create, meta, require_ours, upgrade
 from journal.targets import logs_of
 from journal.topics import FOLDS, Fold
 
@@ -125,6 +128,7 @@ def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC, *, name: str = J
             found = require_ours(connection, str(path))
             if found > SCHEMA_VERSION:
                 raise SchemaTooNew(str(path), found, SCHEMA_VERSION)
+            _require_own_log(connection, path)
         return SQLiteJournal(path, codec, lambda: None, readonly=True)
 
 
@@ -246,6 +250,7 @@ def _check_size(path: Path) -> None:
 def _check_inside(path: Path, steps: Steps, mint: Callable[[], str]) -> None:
     with contextlib.closing(connect(str(path))) as connection:
         require_ours(connection, str(path))
+        _require_own_log(connection, path)
         assert_durable(connection, str(path))
         if path.stat().st_size <= QUICK_CHECK_MAX_BYTES:
             found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -257,6 +262,19 @@ def _check_inside(path: Path, steps: Steps, mint: Callable[[], str]) -> None:
         if is_backup(connection):
             log.info("%s is a backup: it begins another epoch", path)
             settle(connection, path.parent, mint())
+
+
+def _require_own_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a log of another journal: with every page in it, it is a whole journal, and hides this one completely."""
+    alone = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        with contextlib.closing(sqlite3.connect(alone, uri=True)) as without_log:
+            own = meta(without_log, "journal_id")
+    except sqlite3.Error:
+        return  # nothing of it has left the log yet, or a crash came in the middle of that
+    told = meta(connection, "journal_id")
+    if own is not None and told != own:
+        raise JournalDamaged(str(path), f"its log is that of another journal ({told}, and the file is {own})")
 
 
 def _check_tail(application: SQLiteJournal, path: Path) -> None:
@@ -282,6 +300,10 @@ def said_plainly(path: Path) -> Iterator[None]:
         raise unusable(path, error) from error
     except sqlite3.Error as error:
         raise _plain(path, error) from error
+    except PersistenceError as error:  # the library's word for what SQLite says to it
+        if not isinstance(error.__cause__, sqlite3.Error):
+            raise
+        raise _plain(path, error.__cause__) from error
     except UnicodeDecodeError as error:
         raise _plain(path, malformed(error)) from error
 

@@ -25,8 +25,12 @@ def state_of(run: Run, lease: Lease) -> State:
 
 
 def document(run: Run, lease: Lease) -> dict[str, Any]:
-    """Everything that was decided about one run, without evidence, partial, workspaces and position."""
+    """Everything that was decided about one run, without evidence, partial, workspaces and position.
+
+    Timeouts that wait for an answer are told where there are any.
+    """
     wish, phase = run.submission, run.phase
+    asked = [_unanswered(*one) for one in unanswered(run).items()] if run.timeouts else []
     return {
         "run_id": wish.run_id,
         "queue": wish.queue,
@@ -49,7 +53,7 @@ def document(run: Run, lease: Lease) -> dict[str, Any]:
         "policy": wish.policy,
         "question": phase.question if isinstance(phase, Parked) else None,
         "answers": [_answered(answered) for answered in run.answers],
-        "timeouts": [_unanswered(*one) for one in unanswered(run).items()] if run.timeouts else [],
+        **({"timeouts": asked} if asked else {}),
         "result": run.result,
         "error": run.error,
         "retry_of": wish.retry_of,

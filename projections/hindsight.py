@@ -123,13 +123,13 @@ def run_at(store: Store, run_id: str, place: AsOf) -> dict[str, Any]:
     standing = standing_of(run_id, told)
     shown = document(standing.known, standing.lease)
     grounds = standing.workspaces[-REMEMBERED_MAX:]
-    whole = {**shown, **beside(grounds), "turns": open_turns(standing)}
+    whole = {**shown, **beside(grounds), **open_turns(standing)}
     return {**whole, "position": told[-1].position, "as_of": place}
 
 
-def open_turns(standing: Standing) -> list[dict[str, Any]]:
-    """The turns of a run that are under way, as it is shown."""
-    return [
+def open_turns(standing: Standing) -> dict[str, Any]:
+    """The turns of a run that are under way, under their name, where there are any."""
+    turns = [
         {
             "turn": turn.turn,
             "state": turn.state,
@@ -139,6 +139,7 @@ def open_turns(standing: Standing) -> list[dict[str, Any]]:
         }
         for turn in standing.known.turns.open.values()
     ]
+    return {"turns": turns} if turns else {}
 
 
 def beside(grounds: Sequence[Workspace]) -> dict[str, Any]:

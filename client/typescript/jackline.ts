@@ -863,7 +863,7 @@ export interface ListedRun {
   policy: RecordedPolicy;
   question: Json;
   answers: Answered[];
-  timeouts: UnansweredTimeout[];
+  timeouts?: UnansweredTimeout[];
   partial: Json;
   result: Json;
   error: Json;
@@ -1435,7 +1435,7 @@ export interface Run {
   policy: RecordedPolicy;
   question: Json;
   answers: Answered[];
-  timeouts: UnansweredTimeout[];
+  timeouts?: UnansweredTimeout[];
   partial: Json;
   result: Json;
   error: Json;
@@ -1446,7 +1446,7 @@ export interface Run {
   settled_at: string | null;
   position: number;
   payload: Json;
-  turns: ShownTurn[];
+  turns?: ShownTurn[];
   as_of?: AsOf | null;
 }
 

@@ -17,7 +17,7 @@ from tests.commands.world import ADMIN, World, plain
 FIELDS = {
     "run_id", "queue", "name", "tags", "labels", "priority", "run_after", "concurrency_key", "state", "reason",
     "leader_id", "revision", "fence", "attempt", "failed_attempts", "owner", "due_at", "payload", "policy", "question",
-    "answers", "timeouts", "partial", "result", "error", "retry_of", "workspaces", "turns", "evidence", "submitted_at",
+    "answers", "partial", "result", "error", "retry_of", "workspaces", "evidence", "submitted_at",
     "settled_at", "position",
 }  # fmt: skip
 

@@ -24,14 +24,13 @@ CHECKPOINT_PAGES = 40
 
 
 async def main(place: Path, recorder: Recorder, commands: int, synchronous: str) -> None:
-    """Append this many commands."""
+    """Append this many commands; what the start itself writes is recorded as well."""
     journal = await open_journal(place, HandClock(), mint=minting(), codec=CODEC, folds=FOLDS)
     store = journal.store
     assert isinstance(store, SQLiteStore)
     with store.datastore.get_connection(commit=True) as connection:
         for pragma in (f"wal_autocheckpoint={CHECKPOINT_PAGES}", f"synchronous={synchronous}"):
             connection.cursor().execute(f"PRAGMA {pragma}")
-    recorder.steps.clear()
 
     async def client(number: int) -> None:
         stream = f"account-{number}"

@@ -29,7 +29,6 @@ IMMUTABLE = ("submitted_at", "-submitted_at", "priority", "-priority", "queue", 
 WIRE = {
     "run_id", "queue", "name", "tags", "labels", "priority", "run_after", "concurrency_key", "state", "reason",
     "leader_id", "revision", "fence", "attempt", "failed_attempts", "owner", "due_at", "policy", "question", "answers",
-    "timeouts",
     "result", "error", "retry_of", "submitted_at", "settled_at", "position",
 }  # fmt: skip
 

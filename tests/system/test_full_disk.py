@@ -103,7 +103,7 @@ def test_a_start_on_a_full_disk_says_so_and_loses_nothing(disk: SmallDisk, cramp
 
     code, said = cramped.refused_to_start()
 
-    assert 1 == code
+    assert 1 == code, said
     line = one_line(said)
     assert str(cramped.data_dir) in line
     assert "full" in line
