@@ -16,7 +16,7 @@ from simulation.attending import LEADERS
 from simulation.clock import OwnClock
 from simulation.holders import Holder
 from simulation.leaders import Leader
-from simulation.marks import ends_of
+from simulation.marks import grounds_end, leases_end
 from simulation.messages import Message
 from simulation.observers import OBSERVER_ACTS, Observer
 from simulation.operating import Operating
@@ -29,7 +29,9 @@ from simulation.world import World
 
 LATE = 6
 """Messages that the network holds back at most."""
-JUST_BEFORE_S = 0.01
+BEAT_S = 1.0
+"""How often holders are heard whose ground, and not their lease, comes to its end."""
+JUST_BEFORE_S, ROUNDING_S = 0.01, 1e-6
 """Seconds before something is over that the disk fails, if it does."""
 RECENT = 12
 """Messages of which a second delivery may follow."""
@@ -286,11 +288,14 @@ class Cast:
 
     async def _at_its_end(self) -> None:
         """Something is not renewed until it is over, and everybody speaks while that is on its way into the journal."""
-        end = self.chooser.pick(self.chooser.pick(ends_of(self.world.desk) or [[0.0]]))
-        left_s = end - self.world.clock.now.mono
-        if left_s <= JUST_BEFORE_S:
+        leases, grounds = leases_end(self.world.desk), grounds_end(self.world.desk)
+        end = self.chooser.pick(self.chooser.pick([ends for ends in (leases, grounds) if ends] or [[0.0]]))
+        while (left_s := end - self.world.clock.now.mono - JUST_BEFORE_S) > ROUNDING_S:
+            await self.world.pass_time(left_s if end in leases else min(left_s, BEAT_S))
+            for holder in self.holders.values() if end in grounds and end not in leases else ():
+                await self._send(holder.worker.heartbeat() if not holder.worker.frozen else None)
+        if end <= self.world.clock.now.mono:
             return
-        await self.world.pass_time(left_s - JUST_BEFORE_S)
         if self.chooser.chance(50):
             await self.operating.disk()
         await self.world.pass_time(max(JUST_BEFORE_S, end - self.world.clock.now.mono), noticed=False)

@@ -7,6 +7,7 @@ append that has long ended is never renewed again. Nothing is recorded of marks,
 from commands.desk import Desk
 from evidence.memory import Evidence
 from projections.live.index import Live
+from projections.live.needs import idle_due
 from simulation.broken import LawBroken
 
 MARKED = "marks: a held lease and a workspace have theirs, and none is left being judged"
@@ -25,9 +26,14 @@ def check_marks(live: Live, evidence: Evidence) -> None:
         raise LawBroken(MARKED, f"{left} marks are still being judged")
 
 
-def ends_of(desk: Desk) -> list[list[float]]:
-    """When what is judged by a mark is over unless it is renewed, in monotonic seconds: leases, and workspaces."""
-    live, marks = desk.live, desk.evidence.leases
-    leases = [mark.deadline for run_id in live.tenures.held if (mark := marks.get(run_id)) is not None]
-    grounds = [idle for workspace_id in live.grounds.cards if (idle := live.grounds.idle_due(workspace_id)) is not None]
-    return [ends for ends in (leases, grounds) if ends]
+def leases_end(desk: Desk) -> list[float]:
+    """When each held lease is over unless it is renewed, in monotonic seconds."""
+    marks = desk.evidence.leases
+    return [mark.deadline for run_id in desk.live.tenures.held if (mark := marks.get(run_id)) is not None]
+
+
+def grounds_end(desk: Desk) -> list[float]:
+    """When each workspace of a held run is reaped unless it is asserted, in monotonic seconds."""
+    live, held = desk.live, desk.live.tenures.held
+    cards = [card.workspace_id for card in live.grounds.cards.values() if card.run_id in held]
+    return [end for each in cards if (end := idle_due(live, desk.evidence, each)) is not None]

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 STEPS = 300
 """Steps of one world: long enough for several lives of the service and of most runs."""
+AGAIN = (*("send_leader",) * 2, *("send_worker",) * 5, *("ground",) * 4)
+"""What is done before each: somebody holds something again, and stands on it."""
 ENDS = 4
 """How often, after that, something is let come to its end while everybody speaks."""
 
@@ -75,6 +77,8 @@ async def _play(world: World, seed: int, steps: int) -> None:
         for _ in range(steps):
             await cast.step()
         for _ in range(ENDS):
+            for step in AGAIN:
+                await cast.step(step)
             await cast.step("at_its_end")
         await (calm(cast) if seed % 2 else let_go(cast))
     finally:
