@@ -13,10 +13,12 @@ from projections.live.deadlines import Due
 
 
 def react(due: Due, scene: Scene) -> Reaction:
-    """Take what only the worker could see for unknown, unless the worker was heard since."""
+    """Take what only the worker could see for unknown, if there is any, unless the worker was heard since."""
     worker, (broke, since) = (due.subject[0], due.subject[1]), due.mark.split(" ")
     broke_from, heard_at = float(broke), datetime.fromisoformat(since)
     seen = scene.evidence.worker_seen(worker)
     if seen is not None and seen.mono > broke_from:
+        return None
+    if not scene.live.grounds.seen_only_by(worker, scene.live.limits.held_by(worker)):
         return None
     return Do("worker_unheard", lambda desk: worker_unheard(desk, worker, broke_from, heard_at))

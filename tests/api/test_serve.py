@@ -350,7 +350,9 @@ def test_settings_on_80_columns_are_told_without_breaking_a_word(jackline_script
     told = subprocess.check_output(command, text=True, env={**os.environ, "COLUMNS": "80"}).splitlines()
 
     assert "JACKLINE_PORT = 8321  (default; between 0 and 65535)" in [line.rstrip() for line in told]
-    assert "    port to listen on; 0 takes a free one" in [line.rstrip() for line in told]
+    assert "    port to listen on; 0 takes that of the start before, else a free one" in [
+        line.rstrip() for line in told
+    ]
 
 
 def test_read_models_are_listed_rebuilt_and_verified(serve: Any, jackline_script: Path) -> None:
