@@ -4,14 +4,10 @@ and what a worker finds in its own place after a crash.
 
 import asyncio
 import contextlib
-import functools
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -37,6 +33,7 @@ from jackline.worker.stream import WorkerStream
 from jackline.workspaces import marks
 from jackline.workspaces.directory import DirectoryProvider
 from jackline.workspaces.looking import DirectoryIdentity
+from tests.attack.places import own_place
 
 LEASE = LeaseRef("r1", 1)
 NOBODY = Address("http://127.0.0.1:1", "jlk_a_b_c")
@@ -161,7 +158,7 @@ def _keeper(attempt: Attempt) -> keeper.Keeper:
 def attempt_file(data: bytes) -> None:
     """A file in the control directory of an attempt, drawn by the first byte."""
     name = FILES[data[0] % len(FILES)] if data else "attempt.json"
-    with _place() as place:
+    with own_place() as place:
         (place / name).write_bytes(data[1:])
         (place / "stdout").write_bytes("a\u00e9".encode()[:2])
         DOCUMENTS[name](Attempt(place))
@@ -169,7 +166,7 @@ def attempt_file(data: bytes) -> None:
 
 def worker_file(data: bytes) -> None:
     """What a worker is called, as it is written down in its place."""
-    with _place() as place:
+    with own_place() as place:
         (place / "worker.json").write_bytes(data)
         home = Home(place)
         home.name(None, "otherwise")
@@ -178,7 +175,7 @@ def worker_file(data: bytes) -> None:
 
 def workspace_record(data: bytes) -> None:
     """What is written down about a directory that a run stands on."""
-    with _place() as place:
+    with own_place() as place:
         provider = DirectoryProvider(place / "workspaces")
         provider._record_path("w1").write_bytes(data)
         list(provider.records())
@@ -187,7 +184,7 @@ def workspace_record(data: bytes) -> None:
 def workspace_mark(data: bytes) -> None:
     """The mark of a directory in a file, and an identity that somebody else wrote."""
     DirectoryIdentity.of(data.decode("utf-8", "replace"))
-    with _place() as place:
+    with own_place() as place:
         (place / marks.FILE).write_bytes(data)
         directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -198,25 +195,11 @@ def workspace_mark(data: bytes) -> None:
 
 def key_file(data: bytes) -> None:
     """The files by which a client finds its service: the first byte says which is another."""
-    with _place() as place:
+    with own_place() as place:
         (place / "server.url").write_bytes(data[1:] if data[:1] == b"\0" else b"http://127.0.0.1:1")
         (place / "admin.key").write_bytes(b"jlk_a_b_c" if data[:1] == b"\0" else data[1:])
         found = find(None, None, place)
         httpx.Request("GET", found.url, headers={"Authorization": f"Bearer {found.key}"})
-
-
-@functools.cache
-def _root() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="jackline-client-parsers-")
-
-
-@contextlib.contextmanager
-def _place() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(dir=_root().name))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place)
 
 
 PARSERS = {

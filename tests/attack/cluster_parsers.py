@@ -1,18 +1,15 @@
 """Everything that the watcher of a cluster reads, as functions of bytes: an API server's answers, and the ways in."""
 
 import contextlib
-import functools
 import json
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 
 from jackline.clock import SYSTEM
 from tests.attack.client_parsers import LOOP
+from tests.attack.places import own_place
 from watchers.kubernetes.credentials import Access, Nobody, TokenFile, from_kubeconfig, in_cluster
 from watchers.kubernetes.server import NODES, PODS, SANDBOXES, ApiServer, read
 from watchers.kubernetes.shapes import Pod
@@ -106,7 +103,7 @@ async def _server(status: int, body: bytes) -> AsyncIterator[ApiServer]:
 
 def kubeconfig(data: bytes) -> None:
     """The file that says how a cluster is reached."""
-    with _place() as place:
+    with own_place() as place:
         (place / "config").write_bytes(data)
         access = from_kubeconfig(str(place / "config"), None)
         httpx.Request("GET", access.server, headers=LOOP.run_until_complete(access.presented.headers(renew=False)))
@@ -114,25 +111,11 @@ def kubeconfig(data: bytes) -> None:
 
 def service_account(data: bytes) -> None:
     """What a pod is given: its token, its namespace, or the certificate of its cluster."""
-    with _place() as place:
+    with own_place() as place:
         for name in ("token", "namespace", "ca.crt"):
             (place / name).write_bytes(data)
         LOOP.run_until_complete(TokenFile(place / "token", SYSTEM).headers(renew=False))
         in_cluster({"KUBERNETES_SERVICE_HOST": "::1", "KUBERNETES_SERVICE_PORT": "1"}, SYSTEM, place)
-
-
-@functools.cache
-def _root() -> "tempfile.TemporaryDirectory[str]":
-    return tempfile.TemporaryDirectory(prefix="jackline-cluster-parsers-")
-
-
-@contextlib.contextmanager
-def _place() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(dir=_root().name))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place)
 
 
 PARSERS = {parser.__name__: parser for parser in (pod_verdict, view, watch, page, kubeconfig, service_account)}

@@ -1,5 +1,6 @@
 """Two processes under one worker's name: one at a time, each told of the other, and nobody is kept waiting."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -62,7 +63,8 @@ def test_a_second_process_under_one_name_is_refused_and_the_first_works_on(
     namesakes: Namesakes, tmp_path: Path
 ) -> None:
     namesakes.service.start()
-    script = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
+    os.mkfifo(tmp_path / "enough")
+    script = "import sys\nopen(sys.argv[1]).read()"  # until somebody writes
     with namesakes.service.client() as client:
         command = [sys.executable, "-c", script, str(tmp_path / "enough")]
         run_id = client.submit({"command": command}, queue="names", policy={"lease_ttl_s": 2.0}).run_id
@@ -70,7 +72,7 @@ def test_a_second_process_under_one_name_is_refused_and_the_first_works_on(
         until(lambda: client.run(run_id).state == "running", what="the first has the run", within_s=30)
 
         said = namesakes.refused(namesakes.begin("there"))
-        (tmp_path / "enough").touch()
+        (tmp_path / "enough").write_text("")
 
         assert "worker_in_use" in said
         assert f"process {first.process.pid if first.process else 0}, {first.home}" in said
