@@ -1,6 +1,5 @@
 """The contract of providers, held by a directory and by a process against the real machine."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import psutil
 import pytest
 
 from jackline.worker.processes import end_marked
-from jackline.workspaces.contract import PlaceFailed, Provider, WorkspaceRef
+from jackline.workspaces.contract import Provider, WorkspaceRef
 from jackline.workspaces.directory import DirectoryProvider
 from jackline.workspaces.process import MARK, ProcessIdentity, ProcessProvider, ended
 from tests.contract.providing import Ground, ProviderContract
@@ -71,7 +70,8 @@ class ProcessGround:
     can_be_blinded = False
 
     def __init__(self) -> None:
-        self.provider: Provider = ProcessProvider(grace_s=0.5)
+        self._begun = ProcessProvider(grace_s=0.5)
+        self.provider: Provider = self._begun
         self.strangers: list[subprocess.Popen[bytes]] = []
 
     def spec(self) -> Any:
@@ -109,13 +109,11 @@ class ProcessGround:
         raise AssertionError
 
     async def close(self) -> None:
-        for stranger in self.strangers:
-            stranger.kill()
-            stranger.wait()
         for workspace_id in ("w1", "w2"):
             end_marked(MARK, workspace_id)
-            with contextlib.suppress(PlaceFailed):
-                await self.provider.continuity(WorkspaceRef(workspace_id))  # takes the child's exit
+        for process in (*self.strangers, *(child.process for child in self._begun._children.values())):
+            process.kill()
+            process.wait()
 
 
 def identity_of(ref: WorkspaceRef) -> ProcessIdentity:

@@ -154,7 +154,9 @@ class ProcessProvider:
                 raise NotOurs(msg)
             await self._end(ref.workspace_id, identity)
         await asyncio.to_thread(end_marked, MARK, ref.workspace_id)
-        return look(identity).kind != "present"
+        gone = look(identity).kind != "present"
+        self._reap(ref.workspace_id)
+        return gone
 
     def _identity(self, ref: WorkspaceRef) -> ProcessIdentity:
         child = self._children.get(ref.workspace_id)
@@ -175,6 +177,7 @@ class ProcessProvider:
                 return
 
     def _reap(self, workspace_id: str) -> None:
+        """Take the child's exit, if it has ended: asked after a look, because what that takes for ended has left it."""
         child = self._children.get(workspace_id)
         if child is not None:
             child.process.poll()
