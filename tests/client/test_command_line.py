@@ -275,6 +275,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(say: Say, tmp_path: Path) 
         (["ls", "--url", "nonsense"], 2, "not an http"),
         (["park", "--wait"], 2, "--keep-lease"),
         (["partial", "get"], 2, "not inside a run"),
+        (["effect", "reconcile", "mail", "--run", "nope"], 2, "--not-done if it certainly did not"),
         (["ls", "--tag", "foo"], 2, "--tag 'foo' is not of the form K=V"),
         (["workspaces", "--run", "nope"], 5, "run_unknown"),
         (["workspaces", "--run", "nope", "--all"], 5, "run_unknown"),
