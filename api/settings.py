@@ -2,7 +2,7 @@
 
 A setting is named ``JACKLINE_`` and its name in capitals in the environment; an option of ``jackline serve`` wins over
 the environment, and the environment over the default. Durations are seconds, fractions allowed. A value outside its
-bounds ends the start with one line that names the variable, the value and the bounds. ``jackline config`` lists them.
+bounds ends the start with one line that names the code, the variable, the value and the bounds. ``jackline config`` lists them.
 """
 
 import os
@@ -24,7 +24,12 @@ Source = Literal["option", "environment", "default"]
 
 
 class InvalidSetting(Exception):
-    """A setting has a value that it cannot have; the message is one line with variable, value and bounds."""
+    """A setting has a value that it cannot have; the message is one line with code, variable, value and bounds."""
+
+    code = "setting_invalid"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{self.code}: {problem}")
 
 
 def _default_data_dir() -> Path:

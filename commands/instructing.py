@@ -17,6 +17,7 @@ from commands.desk import Desk
 from commands.looking import workspaces_of
 from domain.lease import Held
 from domain.run import Run
+from domain.standing import PAUSE_ASKED
 from domain.worker import Registered
 from domain.workspace import Workspace
 from domain.workspace_facts import ON_ITS_MACHINE
@@ -39,7 +40,7 @@ def instructions(desk: Desk, run: Run, lease: Held, worker: Registered) -> list[
         data = {"settles_at": run.cancel.settles_at, "keep_workspaces": run.cancel.keep_workspaces}
         asked.append({"kind": "cancel", "reason": "asked_by_principal", "data": data})
     if run.pause_asked:
-        asked.append({"kind": "pause", "reason": "asked_by_leader", "data": {}})
+        asked.append({"kind": "pause", "reason": PAUSE_ASKED, "data": {}})
     if worker.draining:
         asked.append({"kind": "drain", "reason": "worker_draining", "data": {}})
     asked.extend(_answered(run, lease.fence))

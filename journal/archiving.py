@@ -27,7 +27,7 @@ from journal.datastore import connect
 from journal.errors import ArchiveUnusable
 from journal.lock import DirLock
 from journal.mapper import DEFAULT_CODEC
-from journal.opening import JOURNAL_NAME, open_sqlite, said_plainly
+from journal.opening import JOURNAL_NAME, open_sqlite, require_there, said_plainly
 from journal.owned import made_private
 from journal.schema import require_ours
 from journal.store import SQLiteStore
@@ -70,10 +70,12 @@ def archive(data_dir: Path, before: datetime, made_at: datetime, mint: Callable[
     """What was moved of the runs whose last fact was recorded before an instant.
 
     Raises:
+        NoJournal: there is none to archive from, and none is made.
         DataDirBusy: a service runs on this directory.
         StorageFull, DataDirUnusable: there is no room for an archive; the journal is as it was after the last one.
         ArchiveUnusable: an archive could not be read back as it was written.
     """
+    require_there(data_dir)
     application = open_sqlite(data_dir, DEFAULT_CODEC, mint)
     try:
         with said_plainly(data_dir / JOURNAL_NAME):

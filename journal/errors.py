@@ -236,6 +236,19 @@ class DataDirUnusable(JournalError):
         super().__init__(f"{path} cannot be used: {problem}", "make it a local, writable directory", path=path)
 
 
+class NoJournal(JournalError):
+    """Nothing was ever served from the directory, so there is nothing to look into and nothing to move."""
+
+    code = "no_journal"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"there is no journal at {path}",
+            "give the --data-dir of a service (or JACKLINE_DATA_DIR); `jackline serve` makes a journal",
+            path=path,
+        )
+
+
 class StorageFull(JournalError):
     """No space is left where the journal is kept."""
 

@@ -29,7 +29,15 @@ from journal.carried import is_backup, settle
 from journal.chain import Tail, genesis, verify_rows
 from journal.commit import Journal
 from journal.datastore import READER_PROFILE, assert_durable, connect, malformed
-from journal.errors import DataDirUnusable, JournalDamaged, JournalError, NotAJournal, SchemaTooNew, StorageFull
+from journal.errors import (
+    DataDirUnusable,
+    JournalDamaged,
+    JournalError,
+    NoJournal,
+    NotAJournal,
+    SchemaTooNew,
+    StorageFull,
+)
 from journal.lock import DirLock, free_bytes, unusable
 from journal.mapper import DEFAULT_CODEC, Codec
 from journal.owned import keep_private, made_private
@@ -117,11 +125,11 @@ def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC, *, name: str = J
     It takes no lock, makes and changes nothing, and never checkpoints. ``.store`` reads; appending through it fails.
 
     Raises:
-        NotAJournal, JournalDamaged, JournalMissing, SchemaTooNew, DataDirUnusable: about the file.
+        NoJournal, NotAJournal, JournalDamaged, JournalMissing, SchemaTooNew, DataDirUnusable: about the file.
     """
     path = data_dir / name
-    if name == JOURNAL_NAME and not _exists(path):
-        _require_fresh(path)
+    if name == JOURNAL_NAME:
+        require_there(data_dir)
     with said_plainly(path):
         _check_size(path)
         with contextlib.closing(connect(str(path), READER_PROFILE)) as connection:
@@ -132,11 +140,25 @@ def open_readonly(data_dir: Path, codec: Codec = DEFAULT_CODEC, *, name: str = J
         return SQLiteJournal(path, codec, lambda: None, readonly=True)
 
 
+def require_there(data_dir: Path) -> None:
+    """Nothing, when the directory has a journal; for whoever works on one that is there and must not make another.
+
+    Raises:
+        NoJournal, JournalMissing, JournalDamaged: it has none, or none any more.
+        DataDirUnusable: one may not look.
+    """
+    path = data_dir / JOURNAL_NAME
+    with said_plainly(path):
+        if not _exists(path):
+            _require_fresh(path)
+            raise NoJournal(str(path))
+
+
 def open_whole(data_dir: Path) -> SQLiteJournal:
     """As `open_readonly`, for whoever folds it: a journal whose facts do not end where its tail says is refused.
 
     Raises:
-        NotAJournal, JournalDamaged, SchemaTooNew, DataDirUnusable: about the file.
+        NoJournal, NotAJournal, JournalDamaged, SchemaTooNew, DataDirUnusable: about the file.
     """
     application, path = open_readonly(data_dir), data_dir / JOURNAL_NAME
     try:

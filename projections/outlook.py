@@ -99,7 +99,8 @@ def _of_queued(standing: Standing, phase: Queued, now: Moment, blocks: Sequence[
             phase.due_at,
             "only a worker that claims it by id may take it",
         )
-    blocked = next((block for block in blocks if block.code not in _SAID_OTHERWISE), None)
+    said = _SAID_OTHERWISE | {"behind"} if any(one.code == "nobody_asks" for one in blocks) else _SAID_OTHERWISE
+    blocked = next((block for block in blocks if block.code not in said), None)  # a queue in which nobody asks stands
     if blocked is not None:
         waits = f"it is due and is not granted yet, because {blocked.because}; that changes once {blocked.until}"
         return Coming(f"{waits}, and {_steerer(run)} may pause or cancel it before", meanwhile=waits)

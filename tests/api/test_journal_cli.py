@@ -167,12 +167,16 @@ def test_parquet_without_its_extra_says_what_to_install(
     assert ["data"] == [path.name for path in tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("words", [("stats",), ("tail",), ("export",), ("backup", "file")])
-def test_a_directory_without_a_journal_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
-    error = fault(tmp_path, *words)
+@pytest.mark.parametrize(
+    "words", [("stats",), ("verify",), ("tail",), ("export",), ("backup", "file"), ("archive", "--older-than", "1")]
+)
+def test_a_directory_without_a_journal_is_named_and_none_is_made_there(words: tuple[str, ...], tmp_path: Path) -> None:
+    nowhere = tmp_path / "mistyped"
+    error = fault(nowhere, *words)
 
-    assert str(error).startswith("data_dir_unusable: ")
-    assert "No such file" in str(error)
+    assert f"no_journal: there is no journal at {nowhere / JOURNAL_NAME}" == str(error)
+    assert "--data-dir" in error.remedy
+    assert [] == list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("verb", ["import", "restore"])

@@ -52,7 +52,8 @@ def test_a_value_outside_its_bounds_is_refused_in_one_line_with_the_variable_the
         load()
 
     line = str(refused.value)
-    assert all(part in line for part in (PREFIX + name, value, "must be"))
+    assert line.startswith(f"setting_invalid: {PREFIX}{name} is ")
+    assert all(part in line for part in (value, "must be"))
     assert "\n" not in line
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from api.problems import STATUS
+from api.settings import InvalidSetting
 from domain.refusal import Refusal
 from journal.errors import CommandRecorded, JournalError, StaleRead
 from tests.architecture.sources import ROOMS, ROOT, modules
@@ -22,7 +23,7 @@ def test_every_refusal_has_a_row_that_says_its_status_meaning_and_remedy() -> No
 def test_every_failure_of_the_journal_has_a_row_that_says_its_meaning_and_remedy() -> None:
     described = {code for code, *_ in ANSWERS} | {code for code, *_ in FAULTS}
 
-    assert set() == _codes(JournalError) - INTERNAL - described
+    assert set() == (_codes(JournalError) | {InvalidSetting.code}) - INTERNAL - described
 
 
 def test_every_code_that_can_be_sent_is_described_with_the_status_it_is_sent_with() -> None:
@@ -30,7 +31,7 @@ def test_every_code_that_can_be_sent_is_described_with_the_status_it_is_sent_wit
 
 
 def test_no_row_describes_what_cannot_happen() -> None:
-    known = _codes(Refusal) | _codes(JournalError) | set(STATUS)
+    known = _codes(Refusal) | _codes(JournalError) | set(STATUS) | {InvalidSetting.code}
 
     assert set() == {code for code, *_ in [*ANSWERS, *FAULTS]} - known
 

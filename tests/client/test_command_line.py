@@ -149,13 +149,14 @@ def test_every_choice_of_a_policy_can_be_made_on_the_command_line(say: Say, clie
 
 
 def test_lists_are_tables_for_people_and_json_for_programs(say: Say, client: Client) -> None:
-    run_id = client.submit(queue="listed", name="\x1b[31mred", tags={"a": "b"}).run_id
+    run_id = client.submit({"not": "listed"}, queue="listed", name="\x1b[31mred", tags={"a": "b"}).run_id
     until(lambda: client.runs(queue="listed").items, what="it is listed")
     table, listed = say("ls", "--queue", "listed", "--tag", "a=b"), say("ls", "--queue", "listed", "--json")
 
     assert run_id in table.stdout
     assert "\x1b" not in table.stdout
     assert [run_id] == [run["run_id"] for run in json.loads(listed.stdout)["items"]]
+    assert all("payload" not in run for run in json.loads(listed.stdout)["items"])
 
 
 def test_facts_and_logs_are_one_document_a_line(say: Say, hand: WorkerProcess) -> None:
@@ -168,6 +169,16 @@ def test_facts_and_logs_are_one_document_a_line(say: Say, hand: WorkerProcess) -
     assert "one\ntwo\n" == "".join(
         json.loads(line)["data"] for line in say("logs", run_id, "--json").stdout.splitlines()
     )
+
+
+def test_a_followed_run_is_json_lines_for_programs_of_which_the_last_is_the_run(say: Say, hand: WorkerProcess) -> None:
+    said = say("run", "--json", "--", "sh", "-c", 'echo \'{"run_id": "not mine"}\'; printf unended')
+    *pieces, run = [json.loads(line) for line in said.stdout.splitlines()]
+    attached = say("attach", "--json", run["run_id"])
+
+    assert '{"run_id": "not mine"}\nunended' == "".join(piece["data"] for piece in pieces)
+    assert ("succeeded", 0) == (run["state"], said.returncode)
+    assert [*pieces, run] == [json.loads(line) for line in attached.stdout.splitlines()]
 
 
 def test_why_is_told_to_people_and_programs(say: Say, client: Client) -> None:
@@ -264,6 +275,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(say: Say, tmp_path: Path) 
         (["ls", "--url", "nonsense"], 2, "not an http"),
         (["park", "--wait"], 2, "--keep-lease"),
         (["partial", "get"], 2, "not inside a run"),
+        (["effect", "reconcile", "mail", "--run", "nope"], 2, "--not-done if it certainly did not"),
         (["ls", "--tag", "foo"], 2, "--tag 'foo' is not of the form K=V"),
         (["workspaces", "--run", "nope"], 5, "run_unknown"),
         (["workspaces", "--run", "nope", "--all"], 5, "run_unknown"),

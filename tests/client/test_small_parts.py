@@ -9,6 +9,7 @@ import pytest
 
 from jackline import Client, Worker
 from jackline.address import DEFAULT_URL, Misplaced, find
+from jackline.cli.diagnose import _health
 from jackline.cli.following import _told, _way_on
 from jackline.clock import Clock
 from jackline.decode import decode
@@ -218,3 +219,16 @@ def test_whose_turn_it_is_is_said_when_a_verdict_is_wanted(state: str | None, *,
 
     assert wanted == (_told(closed) is not None)
     assert wanted == ("`jackline verdict r1 succeeded` (or `failed`)" in _way_on(closed, "r1"))
+
+
+@pytest.mark.parametrize(("status", "verdict"), [("degraded", "note"), ("error", "wrong")])
+def test_the_doctor_says_what_is_wrong_with_the_service_and_not_only_that_something_is(
+    status: str, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = "POST /v1/runs: the outcome of the append is unknown (disk I/O error)"
+    with Client("http://127.0.0.1:9", "key") as client:
+        monkeypatch.setattr(client, "health", lambda: {"status": status, "first_error": first, "journal": {}})
+        found = _health(client)
+
+    assert (verdict, f"{status}; {first}") == (found.verdict, found.found)
+    assert "docs/operations.md" in found.remedy

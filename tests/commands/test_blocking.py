@@ -98,6 +98,13 @@ async def test_everything_in_the_way_of_a_queued_run_is_named_with_its_values(wo
     assert block["until"]
 
 
+async def test_a_run_ahead_is_not_told_as_what_comes_next_while_nobody_asks_for_either(world: World) -> None:
+    told = explained(world, await behind(world))["next"]
+
+    assert "the next worker that claims queue 'default' gets it in its turn" in told
+    assert "comes before it" not in told
+
+
 async def test_whoever_has_what_is_used_up_is_named(world: World) -> None:
     run_id, _ = await world.held("w1", concurrency_key="k")
     (block, _) = explained(world, await world.submit(concurrency_key="k"))["waiting_for"]

@@ -25,8 +25,9 @@ async def test_a_cancel_is_told_with_every_renewal_until_the_run_has_ended(world
 async def test_a_pause_is_told_until_the_holder_has_paused(world: World) -> None:
     run_id, fence = await world.held("w1")
     await steering.pause(world.desk, ADMIN, run_id)
+    told = {"kind": "pause", "reason": "asked_by_principal", "data": {}}
     for _ in range(2):
-        assert ["pause"] == [asked["kind"] for asked in (await world.beats("w1", run_id, fence))["instructions"]]
+        assert [told] == (await world.beats("w1", run_id, fence))["instructions"]
     await park(world, run_id, fence, "paused", keep=True)
 
     assert [] == (await world.beats("w1", run_id, fence))["instructions"]

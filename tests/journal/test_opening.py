@@ -14,9 +14,9 @@ import pytest
 from journal.datastore import READER_PROFILE, assert_durable, connect
 from journal.errors import (
     DataDirBusy,
-    DataDirUnusable,
     JournalDamaged,
     JournalTaken,
+    NoJournal,
     NotDurable,
 )
 from journal.lock import LOCK_NAME, DirLock
@@ -206,7 +206,7 @@ def test_reading_makes_nothing_and_changes_nothing(place: Path, tmp_path: Path) 
     assert reading.store.verify().ok
     reading.close()
 
-    with pytest.raises(DataDirUnusable):
+    with pytest.raises(NoJournal, match="nowhere"):
         open_readonly(tmp_path / "nowhere", CODEC)
 
     assert before == (place / JOURNAL_NAME).read_bytes()

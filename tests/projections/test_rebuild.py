@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from journal.errors import DataDirUnusable
+from journal.errors import NoJournal
 from projections.proving import list_all, verify
 from projections.rebuild import Rebuild, rebuild
 from projections.stored.catalogue import NAMES, PROJECTIONS
@@ -239,7 +239,7 @@ async def test_a_name_that_is_no_read_model_is_refused_with_those_there_are(tmp_
 
 
 def test_without_a_journal_there_is_nothing_to_rebuild_from(tmp_path: Path) -> None:
-    with pytest.raises(DataDirUnusable):
+    with pytest.raises(NoJournal):
         rebuild(tmp_path)
 
     assert not (tmp_path / FILE_NAME).exists()

@@ -171,7 +171,8 @@ def _who(client: jackline.Client) -> str:
 def _health(client: jackline.Client) -> Finding:
     health = client.health()
     status = str(health.get("status", "?"))
-    told = f"{status}; journal {show.brief(health.get('journal'), 100)}"
     if status == "ok":
-        return Finding("health", "ok", told)
-    return Finding("health", "note" if status == "degraded" else "wrong", told, "`curl URL/healthz` tells all of it")
+        return Finding("health", "ok", f"ok; journal {show.brief(health.get('journal'), 100)}")
+    told = f"{status}; {show.brief(health.get('first_error'), 400)}"
+    remedy = "docs/operations.md (What health says); GET /healthz, with the key, tells all of it"
+    return Finding("health", "note" if status == "degraded" else "wrong", told, remedy)

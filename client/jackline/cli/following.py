@@ -2,7 +2,8 @@
 
 Output goes where it went in the run: stdout to standard output, everything else to standard error. What the journal
 says (a worker started it, it died, another took over, it waits for an answer) is told on standard error, one line
-each.
+each. For programs every piece of output is a JSON document on a line of standard output, so that nothing that the run
+prints can be taken for what is said of it.
 """
 
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 from jackline._async.client import AsyncClient
 from jackline.cli.exits import complain
-from jackline.cli.show import Waiting, brief
+from jackline.cli.show import Waiting, brief, print_json
 from jackline.errors import JacklineError
 from jackline.models import Chunk, Fact
 
@@ -92,7 +93,10 @@ def print_chunk(chunk: Chunk) -> None:
     stream.flush()
 
 
-async def follow_output(client: AsyncClient, run_id: str) -> None:
-    """Print a run's output until it has settled."""
+async def follow_output(client: AsyncClient, run_id: str, *, json: bool = False) -> None:
+    """Print a run's output until it has settled; `json`: one document a line, whichever stream it went to."""
     async for chunk in client.output(run_id, on_trouble=trying_again):
-        print_chunk(chunk)
+        if json:
+            print_json(chunk, line=True)
+        else:
+            print_chunk(chunk)

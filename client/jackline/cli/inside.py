@@ -222,7 +222,7 @@ def effect_fail(place: Place, effect: EffectKey, outcome: Outcome = None, patien
 def effect_reconcile(
     place: Place,
     effect: EffectKey,
-    done: Annotated[bool, typer.Option("--done/--not-done", help="What was found out.")],
+    done: Annotated[bool | None, typer.Option("--done/--not-done", help="What was found out.")] = None,
     outcome: Outcome = None,
     run_id: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Of this run; not inside of it.")] = None,
     patience: Patience = 60.0,
@@ -232,6 +232,9 @@ def effect_reconcile(
     With --run no fence is needed, and it is never too late, also when the run has ended. An effect that was not done
     may be claimed again; of one that was done, later claims are told the outcome.
     """
+    if done is None:
+        msg = "it is not said what was found out about the effect"
+        raise Fault(msg, "--done if it happened, --not-done if it certainly did not", USAGE)
     resolution: Literal["done", "not_done"] = "done" if done else "not_done"
     value = _value(outcome, "--outcome")
     if run_id is not None:

@@ -87,6 +87,7 @@ def run(
     """Submit a command as its leader, follow its output, and exit as it did (0 succeeded, 1 failed, 20 cancelled).
 
     The first interrupt asks the run to end, the second leaves. When the leader has left, its grace decides.
+    With --json every piece of output is one line of JSON, as in `logs --json`, and the last line is the run.
     """
     submission = wanted.submission(needed(wanted, command))
     if leaving.keep or leaving.detach:
@@ -101,7 +102,7 @@ def attach(
 ) -> int:
     """Come back to a run as its leader, follow its output from the start, and exit as it did.
 
-    Interrupts do what they do for `run`. A run without a leader is only followed, unless --leader names one.
+    Interrupts and --json do what they do for `run`. A run without a leader is only followed, unless --leader names one.
     """
     return run_async(_attach(place, run_id, leader))
 
@@ -177,11 +178,11 @@ async def _stay(visit: Visit, *, json_wanted: bool) -> int:
 
 
 async def _follow(visit: Visit, *, json_wanted: bool) -> int:
-    await follow_output(visit.client, visit.run_id)
+    await follow_output(visit.client, visit.run_id, json=json_wanted)
     ended = await visit.client.wait(visit.run_id)
     visit.tell_settled()
     if json_wanted:
-        show.print_json(ended)
+        show.print_json(ended, line=True)
     why = ended.reason or show.brief(ended.error)
     complain(f"run {visit.run_id} {ended.state} (attempt {ended.attempt}){f', {why}' if why else ''}")
     return OUTCOME.get(ended.state, 1)

@@ -45,7 +45,10 @@ def ls(
     with place.client() as client:
         page = client.runs(**narrow)
     if place.json:
-        show.print_json(page)
+        document = show.plain(page)
+        for run in document["items"]:
+            del run["payload"]  # no list holds it, and null would say that there is none
+        show.print_json(document)
         return
     show.runs(page.items)
     show.as_of(page.as_of)
@@ -111,11 +114,7 @@ def logs(
 
 async def _follow(place: Place, run_id: str) -> None:
     async with place.async_client() as client:
-        if not place.json:
-            await follow_output(client, run_id)
-            return
-        async for chunk in client.output(run_id, on_trouble=trying_again):
-            show.print_json(chunk, line=True)
+        await follow_output(client, run_id, json=place.json)
 
 
 def facts(
