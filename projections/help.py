@@ -12,6 +12,8 @@ from pathlib import Path
 from projections.rebuild import Rebuild, opened
 from projections.stored.catalogue import named
 
+STDIN = 0
+
 
 def main() -> None:
     """Fold what was asked for; whoever asked finds in the file how far that came."""
@@ -26,8 +28,13 @@ def _say(position: int, _: int) -> None:
 
 
 def _end_together() -> None:
-    """End when whoever asked has ended, or wants no more; what is half written is rolled back as after any kill."""
-    sys.stdin.buffer.read()
+    """End when whoever asked has ended, or wants no more; what is half written is rolled back as after any kill.
+
+    It waits on the descriptor: a thread that waits inside ``sys.stdin`` holds that object's lock, and the interpreter,
+    which wants it at its end, would wait a second for it and then abort.
+    """
+    while os.read(STDIN, 1):
+        pass
     os._exit(1)
 
 

@@ -80,9 +80,9 @@ class Helper:
                 return
 
     @property
-    def runs(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
+    def exit_code(self) -> int | None:
+        """How it ended: 0 when it did its whole share, negative by a signal; None while it runs."""
+        return self._process.poll()
 
     def kill(self) -> None:
         """End it at once."""
