@@ -2,7 +2,8 @@
 
 A setting is named ``JACKLINE_`` and its name in capitals in the environment; an option of ``jackline serve`` wins over
 the environment, and the environment over the default. Durations are seconds, fractions allowed. A value outside its
-bounds ends the start with one line that names the code, the variable, the value and the bounds. ``jackline config`` lists them.
+bounds ends the start with one line that names the code, the variable, the value and the bounds. ``jackline config``
+lists them.
 """
 
 import os

@@ -1,14 +1,17 @@
 """Real services and workers for the client's tests; nothing survives a test that started it."""
 
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jackline import Client
 from jackline.worker.environment import MARK
 from jackline.worker.processes import end_marked
-from tests.client.serving import Service, WorkerProcess
+from tests.client.serving import Said, Say, Service, WorkerProcess, bare_environment
+from tests.waiting import BOUND_S
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,22 @@ def client(shared: Service) -> Iterator[Client]:
     """A client of the module's service."""
     with shared.client() as client:
         yield client
+
+
+@pytest.fixture
+def say(shared: Service) -> Say:
+    """Calls the command line of the module's service."""
+
+    def said(
+        *words: str, data_dir: Path = shared.data_dir, env: Mapping[str, str] | None = None, **options: Any
+    ) -> Said:
+        environment = env or bare_environment() | {"JACKLINE_DATA_DIR": str(data_dir), "COLUMNS": "200"}
+        command = [str(shared.script), *words]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False, **options
+        )
+
+    return said
 
 
 @pytest.fixture

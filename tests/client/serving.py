@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from jackline import Client, Problem, Retry
 from tests.waiting import BOUND_S, until
 
 PATIENT = Retry(patience_s=BOUND_S)
+
+Said = subprocess.CompletedProcess[str]
+Say = Callable[..., Said]
 
 
 def text_of(client: Client, run_id: str, stream: str = "stdout") -> str:
@@ -25,6 +28,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def one_line(said: Said) -> str:
+    """What was complained of: one line."""
+    assert "Traceback" not in said.stderr
+    assert 1 == len(said.stderr.strip().splitlines()), said.stderr
+    return said.stderr
 
 
 def bare_environment() -> dict[str, str]:
