@@ -29,9 +29,9 @@ $(STAMP): constraints.txt pyproject.toml client/pyproject.toml
 demo: setup ## show it on real work: three runs, a worker killed with -9, another that continues
 	$(BIN)/jackline demo
 
-# One process for each core, a file of tests in one of them: many tests wait for real processes, and few for the core.
+# One process more than there are cores, a file of tests in one of them: many tests wait for real processes.
 test: setup ## run every test; ARGS are handed to pytest
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses "$$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))" --dist loadfile $(ARGS)
 
 # Not part of the suite: etcd and kube-apiserver have to be on the path. It keeps the fake API server honest.
 test-kubernetes-real: setup ## play the scenarios of watchers on a real API server
