@@ -4,6 +4,9 @@ The first line says which journal it is and which positions follow, the last one
 SHA-256 of all bytes before it, so that a file that was cut off or altered is told from one that is whole. Between them
 are the facts in order (``journal.cloud``) and, when the whole journal is written, the work registers and the
 remembered answers, so that nothing is lost on the way into another data directory. Everything is read in portions.
+
+All of it ends where the journal ended when the export began, the registers too: output of an attempt whose grant is not
+exported would belong, in another data directory, to whichever attempt is granted the same fence there.
 """
 
 import hashlib
@@ -30,6 +33,7 @@ REPORT_EVERY = 500
 
 Report = Callable[[int, int], None]
 
+_ENDS = "SELECT position, (SELECT max(rowid) FROM output_chunks), (SELECT max(rowid) FROM partials) FROM tail"
 _CHUNKS = (
     "SELECT rowid, run_id, fence, seq, stream, data FROM output_chunks WHERE rowid > ? AND rowid <= ? "
     "ORDER BY rowid LIMIT ?"
@@ -52,6 +56,14 @@ class Range(msgspec.Struct, frozen=True):
     upto: int | None = None
 
 
+class Ends(msgspec.Struct, frozen=True):
+    """Where the journal ended at one instant: its last position, and the last row of each register."""
+
+    position: int
+    chunk: int
+    partial: int
+
+
 class Header(msgspec.Struct, frozen=True):
     """What the first line says."""
 
@@ -72,13 +84,19 @@ class Ending(msgspec.Struct, frozen=True):
     sha256: str
 
 
-def bounded(store: SQLiteStore, wanted: Range) -> tuple[int, int]:
-    """The range in positions.
+def ends(store: SQLiteStore) -> Ends:
+    """Where the journal ends, as of one instant: what is recorded together is before it or after it."""
+    store.datastore.require_in_place()
+    position, chunk, partial = store.datastore.read(_ENDS)[0]
+    return Ends(position, chunk or 0, partial or 0)
+
+
+def bounded(last: int, wanted: Range) -> tuple[int, int]:
+    """The range in positions of a journal that ends at ``last``.
 
     Raises:
         PositionBeyond: it is not within the journal.
     """
-    last = store.load_tail().position
     upto = last if wanted.upto is None else wanted.upto
     for position in (wanted.after, upto):
         if position > last:
@@ -94,7 +112,8 @@ def export_lines(store: SQLiteStore, wanted: Range, out: BinaryIO, report: Repor
         UndecodableFact, UnreadableStorage, ArchiveUnusable: a fact cannot be read.
         OSError: the output took no more.
     """
-    after, upto = bounded(store, wanted)
+    end = ends(store)
+    after, upto = bounded(end.position, wanted)
     whole = after == 0 and wanted.upto is None
     lines = _Lines(store.journal_id, out)
     before = Tail(0, genesis(store.journal_id)) if after == 0 else store.tail_at(after)
@@ -106,7 +125,7 @@ def export_lines(store: SQLiteStore, wanted: Range, out: BinaryIO, report: Repor
             report(lines.facts, upto - after)
     report(upto - after, upto - after)
     if whole:
-        for kind, document in _registers(store):
+        for kind, document in _registers(store, end):
             lines.write(kind, document)
             lines.registers += 1
         for document in _answers(store, upto):
@@ -151,10 +170,9 @@ class _Lines:
         return ending
 
 
-def _registers(store: SQLiteStore) -> Iterator[tuple[str, dict[str, Any]]]:
+def _registers(store: SQLiteStore, end: Ends) -> Iterator[tuple[str, dict[str, Any]]]:
     names = {OUTPUT: ("run_id", "fence", "seq", "stream", "data"), PARTIAL: ("run_id", "fence", "saved", "body")}
-    for kind, table, statement in ((OUTPUT, "output_chunks", _CHUNKS), (PARTIAL, "partials", _PARTIALS)):
-        last = store.datastore.read(f"SELECT max(rowid) FROM {table}")[0][0] or 0  # noqa: S608  (of the two above)
+    for kind, last, statement in ((OUTPUT, end.chunk, _CHUNKS), (PARTIAL, end.partial, _PARTIALS)):
         after = 0
         while rows := store.datastore.read(statement, (after, last, PAGE)):
             for row in rows:
@@ -189,7 +207,7 @@ def export_parquet(store: SQLiteStore, wanted: Range, path: Path, report: Report
         from pyarrow import parquet
     except ImportError as error:
         raise ParquetMissing from error
-    after, upto = bounded(store, wanted)
+    after, upto = bounded(ends(store).position, wanted)
     schema = _parquet_schema(pyarrow, store.journal_id)
     facts = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:

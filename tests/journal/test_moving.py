@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from domain.values import Json
 from journal.errors import DataDirBusy, JournalError
 from journal.exporting import Range, export_lines, export_parquet
 from journal.importing import Imported, import_lines
 from journal.lock import DirLock
 from journal.opening import JOURNAL_NAME
+from journal.pending import Pending
+from journal.registers import ChunkWrite, PartialWrite, running_digest
 from journal.tool_errors import (
     ExportDamaged,
     ExportPartial,
@@ -75,6 +78,25 @@ def test_an_imported_journal_exports_the_same_lines_again(exported: Path, tmp_pa
     again = export(tmp_path / "there", tmp_path / "again.jsonl")
 
     assert exported.read_bytes().splitlines()[1:-1] == again.read_bytes().splitlines()[1:-1]
+
+
+def test_what_an_attempt_writes_while_an_export_is_made_is_not_in_it(tmp_path: Path) -> None:
+    here = filled(tmp_path / "here")
+    before = beside(here)
+    late = [ChunkWrite("late", 1, 0, "stdout", "new", running_digest("", 0, "stdout", "new"))]
+    application = opened(here)
+
+    def record_more(*_: object) -> None:
+        if not application.store.partial("late"):
+            append(application.store, Pending([], [], writes=[*late, PartialWrite("late", 1, Json(b"1"))]))
+
+    with (tmp_path / "journal.jsonl").open("wb") as out:
+        export_lines(application.store, Range(), out, record_more)
+    application.close()
+    imported(tmp_path / "journal.jsonl", tmp_path / "there")
+
+    assert before != beside(here)
+    assert before == beside(tmp_path / "there")
 
 
 def test_every_line_is_in_the_format_of_cloudevents(exported: Path) -> None:

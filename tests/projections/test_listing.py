@@ -230,6 +230,20 @@ async def test_what_is_no_cursor_is_refused_with_its_field(tmp_path: Path, curso
     assert ("invalid", "cursor") == (refused.value.code, refused.value.field)
 
 
+@pytest.mark.parametrize("made_up", [2**63, 2**64 - 1, True, None, 1.5, b"x", [1], {"a": 1}])
+def test_a_made_up_place_that_no_page_ends_at_is_refused_before_it_is_asked_for(made_up: Any) -> None:
+    cursor = lists.write_cursor(TENANT, Listing(), "epoch", (made_up, "run"))
+    with pytest.raises(InvalidCommand) as refused:
+        lists.query(TENANT, Listing(cursor=cursor), "epoch")
+    assert ("invalid", "cursor") == (refused.value.code, refused.value.field)
+
+
+@pytest.mark.parametrize("place", [2**63 - 1, -(2**63), 0, "", "\0"])
+def test_a_place_that_a_column_can_hold_is_asked_for_as_it_is(place: Any) -> None:
+    cursor = lists.write_cursor(TENANT, Listing(), "epoch", (place, "run"))
+    assert (place, "run") == lists.query(TENANT, Listing(cursor=cursor), "epoch").parameters[1:3]
+
+
 async def test_a_cursor_of_another_tenant_filter_order_or_journal_is_refused(tmp_path: Path) -> None:
     async with listing(tmp_path) as (world, runner):
         await zoo(world)
