@@ -321,3 +321,40 @@ async def test_a_worker_without_a_handler_does_not_start() -> None:
     async with AsyncClient("http://127.0.0.1:1", "k") as client:
         with pytest.raises(ValueError, match="no handler"):
             await Worker(client, "w").run()
+
+
+async def test_a_cancellation_that_nobody_asked_for_fails_the_attempt(shared: Service, queue: str) -> None:
+    async def handler(run: HeldRun) -> Any:
+        inner = asyncio.create_task(asyncio.sleep(BOUND_S))
+        inner.cancel()
+        await inner
+
+    run, worker = await handled(shared, queue, handler)
+
+    assert ("failed", "CancelledError", 2) == (run.state, run.error["code"], run.attempt)
+    assert 2 == worker.log.counts["run_ended"]
+
+
+async def test_a_worker_that_is_cancelled_leaves_no_handler_behind(shared: Service, queue: str) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(run: HeldRun) -> Any:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with AsyncClient(data_dir=shared.data_dir) as client:
+        before = asyncio.all_tasks()
+        worker = Worker(client, f"w-{queue}")
+        worker.handles(queue)(handler)
+        running = asyncio.create_task(worker.run())
+        receipt = await client.submit(None, queue=queue, policy=QUICK)
+        await asyncio.wait_for(began.wait(), BOUND_S)
+        running.cancel()
+        await asyncio.wait([running])
+
+        assert ended.is_set()
+        assert not asyncio.all_tasks() - before
+        assert "queued" == (await client.run(receipt.run_id)).state

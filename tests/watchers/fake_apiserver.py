@@ -285,7 +285,7 @@ class Answer:
     async def garbage(self) -> None:
         """Whatever was asked for, instead of an answer."""
         assert self.fault.raw is not None
-        await self._head(200, None)
+        await self._head(self.fault.status or 200, None)
         await self._send(self.fault.raw)
         while self.fault.endless:
             await self._send(self.fault.raw)

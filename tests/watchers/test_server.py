@@ -10,6 +10,7 @@ import pytest
 from tests.watchers.fake_apiserver import FakeApiServer, Fault, fake_apiserver
 from watchers.kubernetes.credentials import Access, Nobody
 from watchers.kubernetes.server import PODS, RETRY_AFTER_MAX_S, ApiServer, Blind, Bounds, Expired, Refused
+from watchers.kubernetes.shapes import Meta
 
 BOUND = 4_096
 POD = {"type": "ADDED", "object": {"metadata": {"uid": "u", "name": "a"}, "status": {"message": ""}}}
@@ -102,6 +103,50 @@ async def test_a_bad_status_is_an_expiry_a_refusal_or_nothing_known(
     api.fault = lambda asked: Fault(status=status)
     with pytest.raises(kind):
         await make().page(PODS, "default", {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>404 page not found</html>",
+        b'{"kind": "Status", "code": 404, "reason": "NotFound", "message": "no such route"}',
+        b'{"kind": "Status", "code": 404, "reason": "Gone away", "message": "no \\"a\\" here"}',
+        b'{"kind": "Status", "code": 404, "reason": "NotFound", "message": "\\"a\\"", "details": {"name": "b"}}',
+        b'{"kind": "Status", "code": 404, "reason": "NotFound", "message": "\\"a\\"", "details": ["a"]}',
+    ],
+)
+@pytest.mark.origin("K12")
+async def test_a_404_about_nothing_in_particular_is_no_proof_of_an_end(
+    api: FakeApiServer, make: Make, body: bytes
+) -> None:
+    api.fault = lambda asked: Fault(status=404, raw=body)
+    meta = Meta(name="a", namespace="default", uid="u")
+    with pytest.raises(Blind, match="404 that does not say"):
+        await make().get(PODS, "default", "a")
+    with pytest.raises(Blind, match="404 that does not say"):
+        await make().delete(PODS, meta)
+
+
+async def test_the_server_s_own_404_says_that_there_is_no_such_object(api: FakeApiServer, make: Make) -> None:
+    said = {"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "a"}}
+    api.fault = lambda asked: Fault(status=404, raw=json.dumps(said).encode())
+    assert await make().get(PODS, "default", "a") is None
+    api.fault = lambda asked: None
+    assert await make().get(PODS, "default", "a") is None
+
+
+@pytest.mark.parametrize(("namespace", "name"), [(None, "a"), ("", "a"), ("default", "")])
+async def test_what_has_no_name_or_namespace_is_not_asked_for(
+    api: FakeApiServer, make: Make, namespace: str | None, name: str
+) -> None:
+    with pytest.raises(Blind, match="without a name or a namespace"):
+        await make().get(PODS, namespace, name)
+
+
+async def test_an_answer_about_another_object_is_no_proof_of_an_end(api: FakeApiServer, make: Make) -> None:
+    api.fault = lambda asked: Fault(raw=b'{"metadata": {"uid": "v", "name": "b"}}')
+    with pytest.raises(Blind, match="told of 'b'"):
+        await make().get(PODS, "default", "a")
 
 
 async def test_a_retry_after_is_passed_on(api: FakeApiServer, make: Make) -> None:

@@ -2,7 +2,8 @@
 
 Whatever goes wrong is one of three. `Expired`: the version or the continuation is too old (410 in either of its forms);
 list again. `Refused`: the server understood and said no, with its own reason and message. `Blind`: no usable answer (no
-connection, too slow, 5xx, 429, a key that is not accepted, garbage, or more than fits the bounds); nothing follows from
+connection, too slow, 5xx, 429, a key that is not accepted, a 404 about nothing in particular, garbage, or more than
+fits the bounds); nothing follows from
 it but *not knowing*.
 
 Bounds: `LINE_MAX_BYTES` for a line of a watch, `BODY_MAX_BYTES` for any other answer; bodies are asked for and read
@@ -23,7 +24,7 @@ import msgspec
 
 from jackline.address import LOOPBACK
 from watchers.kubernetes.credentials import Access
-from watchers.kubernetes.shapes import Change, Meta, Node, Page, Pod, Sandbox, Status, VolumeClaim, without_nulls
+from watchers.kubernetes.shapes import About, Change, Meta, Node, Page, Pod, Sandbox, Status, VolumeClaim, without_nulls
 
 LINE_MAX_BYTES: Final = 4 << 20
 BODY_MAX_BYTES: Final = 64 << 20
@@ -59,11 +60,21 @@ class Expired(Exception):
 class Refused(Exception):
     """The server said no."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(status, reason, message)
+    def __init__(self, status: int, reason: str, message: str, name: str | None = None) -> None:
+        super().__init__(status, reason, message, name)
         self.status = status
         self.reason = reason
         self.message = message
+        self.name = name
+        """Which object it is about, where the server says so."""
+
+    def says_absent(self, name: str) -> bool:
+        """Whether the server says that there is no object of that name.
+
+        A 404 by itself does not: a proxy, or a server that does not know the path, answers so about everything.
+        """
+        about_it = self.name == name if self.name is not None else f'"{name}"' in self.message
+        return self.status == httpx.codes.NOT_FOUND and self.reason == "NotFound" and about_it
 
     def __str__(self) -> str:
         return f"{self.status} {self.reason}: {self.message}"
@@ -129,14 +140,21 @@ class ApiServer:
         return cast("Page", read_shape(body, Page, "a list"))
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Any:
-        """The object of that name now; None when there is none."""
+        """The object of that name now; None when the server says that there is none."""
+        if not name or (resource.namespaced and not namespace):
+            msg = f"one of {resource.plural} without a name or a namespace cannot be asked for"
+            raise Blind(msg)
         try:
             body = await self._ask("GET", resource.path(namespace, name))
         except Refused as refusal:
-            if refusal.status == httpx.codes.NOT_FOUND:
+            if _absent(refusal, name):
                 return None
             raise
-        return read(resource, body)
+        found = read(resource, body)
+        if found.metadata.name != name:
+            msg = f"asked for {name} of {resource.plural}, the API server told of {found.metadata.name[:253]!r}"
+            raise Blind(msg)
+        return found
 
     async def create(self, resource: Resource, namespace: str, manifest: Mapping[str, Any]) -> Any:
         """The object that was made."""
@@ -159,7 +177,7 @@ class ApiServer:
         try:
             await self._ask("DELETE", resource.path(meta.namespace, meta.name), content=options)
         except Refused as refusal:
-            if refusal.status in (httpx.codes.NOT_FOUND, httpx.codes.CONFLICT):
+            if refusal.status == httpx.codes.CONFLICT or _absent(refusal, meta.name):
                 return False
             raise
         return True
@@ -268,7 +286,7 @@ class ApiServer:
             status = msgspec.json.decode(await self._whole(response), type=Status)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
             status = Status()
-        return _refusal(Status(status.message, status.reason, code))
+        return _refusal(Status(status.message, status.reason, code, status.details))
 
 
 def read(resource: Resource, raw: bytes | msgspec.Raw) -> Any:
@@ -314,7 +332,17 @@ def _refusal(status: Status) -> Exception:
         return Expired(status.message or "expired")
     if code == httpx.codes.TOO_MANY_REQUESTS or code >= httpx.codes.INTERNAL_SERVER_ERROR or code == 0:
         return Blind(f"the API server said {code} {status.reason or ''}: {status.message or ''}")
-    return Refused(code, status.reason or "", status.message or "")
+    return Refused(code, status.reason or "", status.message or "", (status.details or About()).name)
+
+
+def _absent(refusal: Refused, name: str) -> bool:
+    """Whether a refusal is proof that nothing bears that name; raises `Blind` for a 404 that is none."""
+    if refusal.status != httpx.codes.NOT_FOUND:
+        return False
+    if not refusal.says_absent(name):
+        msg = f"a 404 that does not say that there is no {name}: {refusal}"
+        raise Blind(msg) from refusal
+    return True
 
 
 def _said(error: Exception) -> str:

@@ -282,12 +282,19 @@ class Change(Shape, frozen=True):
     object: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class About(Shape, frozen=True):
+    """Which object a refusal is about."""
+
+    name: str | None = None
+
+
 class Status(Shape, frozen=True):
     """What the server says when it refuses."""
 
     message: str | None = None
     reason: str | None = None
     code: int | None = None
+    details: About | None = None
 
 
 def without_nulls(raw: bytes | msgspec.Raw) -> Any:

@@ -22,7 +22,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -138,7 +138,8 @@ class Engine:
             WorkerInUse: another process goes by this worker's id.
         """
         await self._register_patiently()
-        background = [asyncio.create_task(self.staying.run()), asyncio.create_task(self.staying.watch())]
+        stopping = asyncio.create_task(self._stopping.wait())
+        background = [stopping, asyncio.create_task(self.staying.run()), asyncio.create_task(self.staying.watch())]
         if self.setup.stream:
             address, worker_id = self.client.transport.address, self.setup.worker_id
             stream = WorkerStream(address, worker_id, self.clock, self.log, instance=self.instance)
@@ -147,9 +148,11 @@ class Engine:
         try:
             if before_claiming is not None:
                 await self._unless_stopped(before_claiming())
-            await self._claim_until_stopped()
+            await self._claim_until_stopped(stopping)
             await self._settle()
         finally:
+            # Nothing is left behind that acts under a lease which nobody renews any more.
+            await self._cut_off(list(self._executions))
             for one in background:
                 one.cancel()
             await asyncio.gather(*background, return_exceptions=True)
@@ -199,8 +202,7 @@ class Engine:
                 self.log("registered", worker_id=self.setup.worker_id, slots=self.setup.slots)
                 return
 
-    async def _claim_until_stopped(self) -> None:
-        stopping = asyncio.create_task(self._stopping.wait())
+    async def _claim_until_stopped(self, stopping: asyncio.Task[Any]) -> None:
         pauses = AGAIN.pauses(self.clock)
         while not self._stopping.is_set():
             if self._free() <= 0:
@@ -210,7 +212,11 @@ class Engine:
             if self._ailing is not None and not await self._recovers(self._ailing):
                 continue
             claiming = asyncio.create_task(self._claim())
-            await asyncio.wait((stopping, claiming), return_when=asyncio.FIRST_COMPLETED)
+            try:
+                await asyncio.wait((stopping, claiming), return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                claiming.cancel()
+                raise
             if not claiming.done():
                 await self._last_claim(claiming)
                 break
@@ -218,7 +224,6 @@ class Engine:
                 pauses = AGAIN.pauses(self.clock)
             else:
                 await self._pause(next(pauses))
-        stopping.cancel()
 
     async def _recovers(self, pauses: Iterator[float]) -> bool:
         """Whether it is worth while to claim again; after a pause."""
@@ -360,9 +365,7 @@ class Engine:
             _, pending = await asyncio.wait(list(self._executions), timeout=self.setup.stop_within_s)
             if pending:
                 self.log("stop_unfinished", executions=len(pending))
-                for carrying in pending:
-                    carrying.cancel()
-                await asyncio.gather(*pending, return_exceptions=True)
+                await self._cut_off(pending)
         if self._taken_over is not None:
             return
         try:
@@ -374,6 +377,17 @@ class Engine:
             self.log("leave_unanswered", error=str(error) or type(error).__name__)
         else:
             self.log("left", worker_id=self.setup.worker_id)
+
+    async def _cut_off(self, left: Collection[asyncio.Task[None]]) -> None:
+        """Cancel executions: once to end, once more to stop saying so. What is left even then loses its lease."""
+        for _ in range(2):
+            for carrying in left:
+                carrying.cancel()
+            if left:
+                _, left = await asyncio.wait(left, timeout=LEAVE_S)
+        if left:
+            self.log("stop_abandoned", executions=len(left))
+            self.staying.abandon()
 
     async def _pause(self, seconds: float) -> bool:
         """Wait so long, or until it is time to stop: then True."""

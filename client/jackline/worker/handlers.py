@@ -12,7 +12,8 @@ What becomes of a run follows from how its handler ends. It returns: closed as s
 raises: closed as failed, with the exception's name as `code` (its attribute `retryable`, if it has one, says whether
 trying again can help). It parks: nothing more is said. It is cancelled because its lease ended: nothing, the run is
 somebody else's. Because it was asked to: `cancel` closes it as stopped, `pause` parks it, the end of its slice and
-the worker's own stop hand it back. A handler that catches the cancellation may still save its partial, and return,
+the worker's own stop (or cancellation) hand it back. A cancellation that nobody asked for is an exception like any
+other. A handler that catches the cancellation may still save its partial, and return,
 unless the lease is gone.
 """
 
@@ -138,9 +139,11 @@ class HandlerExecution:
             self._handling.cancel(self._asked)
         try:
             return "close", _succeeded(await self._handling)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not self._handling.cancelled():
                 raise
+            if self._asked is None and not _being_cut_off():  # it came from inside, like any other exception
+                return "close", _failed(type(error).__name__, "the handler was cancelled from within", retryable=True)
             return self._unfinished()
         except Parked:
             return None, {}
@@ -195,6 +198,12 @@ class HandlerExecution:
     async def _report_stop(self) -> None:
         with contextlib.suppress(JacklineError):
             await self._worker.client.stop_report(self._lease.ref, "saved")
+
+
+def _being_cut_off() -> bool:
+    """Whether the execution is being cancelled as a whole, because its worker ends."""
+    me = asyncio.current_task()
+    return me is not None and me.cancelling() > 0
 
 
 async def _called(handler: Handler, run: HeldRun) -> Any:

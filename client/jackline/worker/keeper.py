@@ -72,18 +72,20 @@ def write(path: Path, document: Any) -> None:
 
 
 def stat_of(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the state on, or None when there is no such process."""
+    """The fields of /proc/PID/stat from the state on; None without such a process, `OSError` if it cannot be seen."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     return text.rpartition(")")[2].split()
 
 
 def start_of(pid: int) -> str:
-    """When the process started, in clock ticks since boot: with the pid, its identity."""
-    fields = stat_of(pid)
-    return fields[19] if fields else ""
+    """When the process started, in clock ticks since boot: with the pid, its identity; empty when nobody can tell."""
+    with contextlib.suppress(OSError):
+        fields = stat_of(pid)
+        return fields[19] if fields else ""
+    return ""
 
 
 def read(path: Path) -> Any:
@@ -95,18 +97,27 @@ def read(path: Path) -> Any:
 
 
 def is_running(identity: Any) -> bool:
-    """Whether the process with that pid and start is there, frozen perhaps, but not a zombie."""
-    if sys.platform != "linux":
-        with contextlib.suppress(ProcessLookupError):
+    """Whether the process with that pid and start is there, frozen perhaps, but not a zombie.
+
+    One that cannot be looked at is there as long as its pid is: not seeing it is no evidence of its end.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            fields = stat_of(identity["pid"])
+            # A main thread may end, and be a zombie, before the others do.
+            if fields is None or (fields[0] in ("Z", "X") and int(fields[17]) <= 1):
+                return False
+            return bool(fields[19] == identity["started"])
+    try:
+        with contextlib.suppress(PermissionError):  # it is there, and another user's
             os.kill(identity["pid"], 0)
-            return True
+    except ProcessLookupError:
         return False
-    fields = stat_of(identity["pid"])
-    return fields is not None and fields[0] not in ("Z", "X") and fields[19] == identity["started"]
+    return True
 
 
 def boot_id() -> str:
-    """Which boot of the machine this is."""
+    """Which boot of the machine this is; empty when nobody can tell."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -140,10 +151,12 @@ def _oom_kills_of(line: str, root: Path = Path("/sys/fs/cgroup")) -> int | None:
 def descendants(root: int) -> list[int]:
     """Every process below `root`, children before their own children."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc") if sys.platform == "linux" else ():
-        fields = stat_of(int(entry)) if entry.isdigit() else None
-        if fields:
-            children.setdefault(int(fields[1]), []).append(int(entry))
+    # Whoever has no descriptor left sees less, and must not end over it: it is about to report.
+    with contextlib.suppress(OSError):
+        for entry in os.listdir("/proc") if sys.platform == "linux" else ():
+            fields = stat_of(int(entry)) if entry.isdigit() else None
+            if fields:
+                children.setdefault(int(fields[1]), []).append(int(entry))
     found: list[int] = []
     level = [root]
     while level:

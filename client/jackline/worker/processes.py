@@ -24,8 +24,10 @@ class Identity:
 
     @classmethod
     def of(cls, document: Any) -> "Identity | None":
-        """The identity that a keeper wrote down."""
+        """The identity that a keeper wrote down; None for one of another boot, whose pid and start mean nothing now."""
         if isinstance(document, dict) and isinstance(document.get("pid"), int):
+            if not may_be_this_boot(document.get("boot_id")):
+                return None
             return cls(document["pid"], str(document.get("started", "")))
         return None
 
@@ -44,6 +46,12 @@ class Identity:
         if self.alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
+
+
+def may_be_this_boot(other: Any) -> bool:
+    """Whether what was written down may be of this boot: it is not when both are known, and differ."""
+    boot = keeper.boot_id()
+    return not boot or not other or other == boot
 
 
 def marked(name: str, value: str) -> Iterator[psutil.Process]:

@@ -20,7 +20,7 @@ from jackline.clock import Clock
 from jackline.errors import JacklineError, Problem, Unknown, WorkerInUse, WorkerUnknown
 from jackline.models import Instruction, LeaseRef, Renewal
 from jackline.retrying import Patience, Retry
-from jackline.worker.held import HeldLease, loss_of
+from jackline.worker.held import HeldLease, Loss, loss_of
 from jackline.worker.log import Log
 from jackline.worker.stream import WorkerStream
 
@@ -65,6 +65,11 @@ class Staying:
         """The lease needs no more renewals."""
         with contextlib.suppress(ValueError):
             self._leases.remove(lease)
+
+    def abandon(self) -> None:
+        """Nobody will renew any more: whoever still acts under one of the leases must hear that it is over."""
+        for lease in self._leases:
+            lease.lose(Loss("distrust", "the worker has ended"))
 
     async def confirm(self, leases: Sequence[HeldLease]) -> None:
         """The first heartbeat of new leases, which must succeed before any work starts.

@@ -192,12 +192,14 @@ def where_is(descriptor: int) -> str | None:
 
 
 def is_mounted(descriptor: int) -> bool:
-    """Whether the mount through which it was opened is still there; True where nobody can tell."""
+    """Whether the mount through which it was opened is seen to be there; True where no system tells."""
     try:
         said = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except FileNotFoundError:
         return True
+    except OSError:
+        return False  # it cannot be seen now, so nothing follows from what else is seen
     number = next((line.split()[1] for line in said.splitlines() if line.startswith("mnt_id:")), None)
     return number is None or any(line.split(" ", 1)[0] == number for line in mounts.splitlines())
 

@@ -9,10 +9,13 @@ Everything goes through an open descriptor of the directory: no name is looked u
 """
 
 import contextlib
+import errno
 import os
 
 ATTRIBUTE = "user.jackline.workspace"
 FILE = ".jackline-workspace"
+# No such attribute, and no attributes at all: either way there may be a file.
+NONE_THERE = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, getattr(errno, "ENODATA", errno.ENOTSUP)})
 MARK_BYTES = 128  # more than a mark ever has
 
 
@@ -41,10 +44,12 @@ def _stamp_attribute(directory: int, mark: str) -> bool:
 def _attribute_of(directory: int) -> str | None:
     if not hasattr(os, "getxattr"):
         return None
-    # No such attribute, and no attributes at all: either way there may be a file.
-    with contextlib.suppress(OSError):
+    try:
         return os.getxattr(directory, ATTRIBUTE)[:MARK_BYTES].decode("ascii", "replace")
-    return None
+    except OSError as error:
+        if error.errno not in NONE_THERE:
+            raise  # it may well be there: what cannot be read is no missing mark
+        return None
 
 
 def _file_of(directory: int) -> str | None:

@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 import psutil
 
 from jackline.worker import keeper
-from jackline.worker.processes import end_marked
+from jackline.worker.processes import end_marked, may_be_this_boot
 from jackline.workspaces.contract import (
     MEMORY_LIMIT,
     Attached,
@@ -225,25 +226,30 @@ class ProcessWatcher:
 
 
 def look(identity: ProcessIdentity) -> Observation:
-    """What is seen of a process by its identity alone."""
-    if identity.boot_id != keeper.boot_id():
+    """What is seen of a process by its identity alone: an end only on evidence, never because it cannot be seen."""
+    if not may_be_this_boot(identity.boot_id):
         return _gone(identity, "the machine was started anew")
-    try:
-        os.kill(identity.pid, 0)
-    except ProcessLookupError:
-        return _gone(identity, "the process has ended")
-    except PermissionError:
-        pass  # it is there, and another user's
     started = _start_of(identity.pid)
+    if not _is_pid(identity.pid):
+        return _gone(identity, "the process has ended")
     if started is None:
-        if not psutil.pid_exists(identity.pid):
-            return _gone(identity, "the process has ended")
         return Observation("watch_dropped", str(identity), message=f"process {identity.pid} cannot be seen")
     if started != identity.started:
         return _gone(identity, "the process has ended, and its pid is another's")
     if not keeper.is_running({"pid": identity.pid, "started": identity.started}):
         return _gone(identity, "the process has ended")
     return Observation("present", str(identity))
+
+
+def _is_pid(pid: int) -> bool:
+    """Whether some process has that pid; this needs no descriptor and no right."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # it is there, and another user's
+    return True
 
 
 def exit_of(code: int) -> tuple[int, str]:
@@ -288,9 +294,9 @@ def _start(command: list[str], cwd: Any, environment: dict[str, str]) -> subproc
 
 def _start_of(pid: int) -> str | None:
     """When the process started; in clock ticks since boot where /proc tells it."""
-    if started := keeper.start_of(pid):
-        return started
-    with contextlib.suppress(psutil.Error):
+    if sys.platform == "linux":
+        return keeper.start_of(pid) or None  # never the other unit: it would look like another process
+    with contextlib.suppress(psutil.Error, OSError):
         return f"{psutil.Process(pid).create_time():.3f}"
     return None
 
