@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from commands.desk import Caller, Desk, entries_of, merged
+from commands.expiring import expire_lease
 from commands.presence import settle_wanted
 from commands.showing import show
 from domain import steering
@@ -34,13 +35,24 @@ async def _steer(desk: Desk, caller: Caller, run_id: str, action: str, decide: D
     return await desk.on_run(caller, run_id, checked, lambda after, now: show(desk, after, now))
 
 
+async def _end_first(desk: Desk, caller: Caller, run_id: str) -> None:
+    """What ends the run comes before what lets it go on: its leader's absence, or a cancel under a lease that is over.
+
+    So whoever is late is told that the run has ended, and no answer is taken that nobody will ever read.
+    """
+    await settle_wanted(desk, run_id)
+    standing = desk.standing_or_none(caller, run_id)
+    if standing is not None and standing.known.cancel is not None and not standing.live(desk.clock()):
+        await expire_lease(desk, run_id)
+
+
 async def answer(desk: Desk, caller: Caller, run_id: str, given: Json) -> Done[dict[str, Any]]:
     """The run's question is answered: its holder goes on if it kept a live lease, else the run is queued in front."""
 
     def decide(standing: Standing, now: Moment) -> RunDraft:
         return steering.answer(standing, given, caller.principal, desk.remains(standing), now)
 
-    await settle_wanted(desk, run_id)
+    await _end_first(desk, caller, run_id)
     return await _steer(desk, caller, run_id, "answer this run", decide)
 
 
@@ -50,7 +62,7 @@ async def resume(desk: Desk, caller: Caller, run_id: str) -> Done[dict[str, Any]
     def decide(standing: Standing, now: Moment) -> RunDraft:
         return steering.resume(standing, caller.principal, desk.remains(standing), now)
 
-    await settle_wanted(desk, run_id)
+    await _end_first(desk, caller, run_id)
     return await _steer(desk, caller, run_id, "resume this run", decide)
 
 

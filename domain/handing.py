@@ -169,9 +169,13 @@ def waits_for_the_ttl(standing: Standing) -> bool:
 
 
 def refuse_pending(standing: Standing, now: Moment) -> None:
-    """Refuse what would come before the end of a lease that ran out and that a pending loss is decided by."""
+    """Refuse what would come before the end of a lease that ran out, where that end may end the run, too.
+
+    A pending loss is decided by it, and a pending cancel settles the run.
+    """
     lease, mark = standing.lease, standing.mark
-    if isinstance(lease, Held) and not standing.live(now) and pending_loss(standing) is not None:
+    waits = standing.known.cancel is not None or pending_loss(standing) is not None
+    if isinstance(lease, Held) and not standing.live(now) and waits:
         assert mark is not None  # a lease without a mark is live
         left = max(0.0, mark.ttl_deadline - now.mono)
         raise LeaseHeld(holder=lease.worker, fence=lease.fence, retry_after_s=round(left, 3))

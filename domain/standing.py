@@ -14,7 +14,7 @@ from domain.fencing import fence_lost, is_late
 from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved
 from domain.refusal import RunUnknown
 from domain.run import Absent, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
-from domain.run_facts import AttemptEnded, EndOutcome, RunParked, RunSettled, State, Work
+from domain.run_facts import AttemptEnded, EndOutcome, RunParked, State, Work
 from domain.values import NULL, Fact, Json, Moment, Value, cite
 from domain.workspace import Workspace, workspace_stream
 from domain.workspace_refusals import WorkspaceUnknown
@@ -112,11 +112,6 @@ class RunDraft(Draft):
     def lease_given_back(self) -> bool:
         """Whether this decision has already ended the lease by its clock or by its holder."""
         return any(isinstance(fact, leases.LeaseExpired | leases.LeaseReleased) for _, fact in self.entries)
-
-    @property
-    def settles(self) -> bool:
-        """Whether this decision has already settled the run: nothing may follow."""
-        return any(isinstance(fact, RunSettled) for _, fact in self.entries)
 
     def last(self, kind: type[Fact]) -> str:
         """The citation of this decision's fact of that kind."""

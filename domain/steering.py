@@ -66,7 +66,7 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
     Raises:
         WrongState: it asks nothing.
         SettledOtherwise: it has ended.
-        LeaseHeld: its kept lease ran out, and its policy has yet to decide the loss that was pending under it.
+        LeaseHeld: its kept lease ran out, and the loss or the cancel that was pending under it is yet to be settled.
     """
     run, phase = standing.known, standing.known.phase
     asks = isinstance(phase, Parked) and phase.kind in ANSWERABLE
@@ -76,8 +76,6 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
     draft, fence = standing.draft(), _live_fence(standing, now)
     due_at = None if fence is not None else _in_front(run, now)
     expire_into(draft, remains, now)
-    if draft.settles:
-        return draft
     draft.on_run(
         InputProvided(question=phase.question, answer=given, by=by, fence=fence, due_at=due_at, provided_at=now.wall)
     )
@@ -87,7 +85,13 @@ def answer(standing: Standing, given: Json, by: str, remains: Remains, now: Mome
 
 
 def resume(standing: Standing, by: str, remains: Remains, now: Moment) -> RunDraft:
-    """Facts that follow when a wait is over without an answer; none when it already is."""
+    """Facts that follow when a wait is over without an answer; none when it already is.
+
+    Raises:
+        WrongState: it is neither paused nor waits to be taken over.
+        SettledOtherwise: it has ended.
+        LeaseHeld: its kept lease ran out, and the loss or the cancel that was pending under it is yet to be settled.
+    """
     run, phase = standing.known, standing.known.phase
     draft = standing.draft()
     if isinstance(phase, Queued) and phase.reason == "resumed":
@@ -97,8 +101,6 @@ def resume(standing: Standing, by: str, remains: Remains, now: Moment) -> RunDra
     refuse_pending(standing, now)
     fence = _live_fence(standing, now)
     expire_into(draft, remains, now)
-    if draft.settles:
-        return draft
     draft.on_run(RunResumed(by=by, fence=fence, due_at=None if fence is not None else _in_front(run, now)))
     if fence is None and run.pause_asked:
         draft.on_run(pause_now(now))

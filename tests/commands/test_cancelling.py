@@ -167,8 +167,9 @@ async def test_an_answer_that_comes_too_late_does_not_reopen_a_cancelled_run(wor
     await park(world, run_id, fence, keep=True)
     await cancel(world, run_id)
     world.go(5)
-    await steering.answer(world.desk, ADMIN, run_id, text("yes"))
+    late = await world.refused_or(steering.answer(world.desk, ADMIN, run_id, text("yes")))
 
+    assert isinstance(late, SettledOtherwise)
     assert "cancelled" == world.state(run_id)
 
 

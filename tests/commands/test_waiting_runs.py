@@ -10,6 +10,7 @@ from domain.handing import Park
 from domain.lease import FenceLost
 from domain.run import SettledOtherwise, WrongState
 from domain.run_facts import InputProvided
+from domain.steering import ANSWERABLE
 from tests.commands.test_claiming_by_id import park
 from tests.commands.world import ADMIN, World, plain, text
 
@@ -106,6 +107,39 @@ async def test_an_answer_at_the_deadline_of_a_kept_lease_queues_the_run(each_wor
     assert 0 == world.desk.live.limits.total()
     assert "lost" == (await world.beats("w1", run_id, fence))["outcome"]
     assert fence + 1 == (await world.claimed("w1"))["fence"]
+
+
+async def kept_under_a_cancel(world: World, kind: Kind) -> str:
+    """A run that waits with its lease kept for 5 s, and is to be cancelled when those are over at the latest."""
+    run_id, fence = await world.held("w1", ttl=5)
+    if kind == "paused":
+        await pause(world, run_id)
+    await park(world, run_id, fence, kind, keep=True)
+    await steering.cancel(world.desk, ADMIN, run_id, keep_workspaces=False)
+    return run_id
+
+
+@pytest.mark.parametrize("kind", ["waiting_input", "waiting_peer", "waiting_takeover", "paused"])
+async def test_what_would_let_a_cancelled_run_go_on_at_the_end_of_its_lease_is_told_of_the_end(
+    each_world: World, kind: Kind
+) -> None:
+    world = each_world
+    run_id = await kept_under_a_cancel(world, kind)
+    world.go(5)
+    refused = await world.refused_or((answer if kind in ANSWERABLE else resume)(world, run_id))
+
+    assert isinstance(refused, SettledOtherwise)
+    assert ("cancelled", "cancelled") == (refused.state, refused.reason)
+    assert "RunSettled" in world.names(run_id)
+    assert not {"InputProvided", "RunResumed"} & set(world.names(run_id))
+
+
+@pytest.mark.parametrize("kind", ["waiting_input", "waiting_peer", "waiting_takeover", "paused"])
+async def test_its_holder_goes_on_as_long_as_the_lease_lasts(world: World, kind: Kind) -> None:
+    run_id = await kept_under_a_cancel(world, kind)
+    world.go(4.999)
+
+    assert "running" == (await (answer if kind in ANSWERABLE else resume)(world, run_id))["state"]
 
 
 @pytest.mark.origin("A36")

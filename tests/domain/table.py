@@ -203,7 +203,7 @@ TABLE: dict[str, dict[str, str]] = {
         "paused: InputProvided RunParked": "waiting_input pause",
         "queued: LeaseExpired AttemptEnded InputProvided": "waiting_input kept past, waiting_peer kept past",
         "paused: LeaseExpired AttemptEnded InputProvided RunParked": "waiting_input kept past pause",
-        f"cancelled: LeaseExpired AttemptEnded {SETTLES}": "waiting_input kept past cancel",
+        "! lease_held": "waiting_input kept past cancel",
     },
     "resume": {
         "! run_unknown": "absent",

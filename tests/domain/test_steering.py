@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.lease import LeaseExpired, ReservationCancelled
+from domain.lease import LeaseExpired, LeaseHeld, ReservationCancelled
 from domain.run import Queued, SettledOtherwise, WrongState
 from domain.run_facts import AttemptEnded, InputProvided, ParkKind, PauseRequested, RunParked, RunResumed
 from domain.steering import again, submit
@@ -112,7 +112,7 @@ def test_an_answer_or_a_resume_that_comes_after_the_end_of_a_cancelled_runs_leas
 ) -> None:
     dying = given(submitted(), granted(), parked(kind, kept=True), cancel_asked())
 
-    dying.when(ask, at=60).after.now_it_is("cancelled")
+    dying.when(ask, at=60).then_refused(LeaseHeld)
 
 
 def test_a_run_that_asks_nothing_takes_no_answer() -> None:
