@@ -259,7 +259,8 @@ async def ended(world: World, run_id: str, fence: int, how: str) -> None:
         case "slice":
             await world.later(2)
             await world.later(5)
-        case "expired":
+        case _:
+            assert "expired" == how
             await world.later(5)
 
 
