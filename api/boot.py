@@ -74,6 +74,7 @@ class Boot:
         node.step = "giving every lease its full ttl"
         desk = self._opened = opening.finish()
         desk.fence_required = node.settings.fence_required
+        desk.live.limits.tenant_max = node.settings.tenant_max_leases
         checkpoints.follow(opening.kept, opening.checkpoint)
         log.info("replayed %d of %d facts", opening.replayed, journal.position)
         node.step = "counting every absence from now"

@@ -20,6 +20,7 @@ from jackline.address import default_data_dir
 
 PREFIX = "JACKLINE_"
 DAY_S = 86_400.0
+TENANT_LEASES_MAX = 1_000_000
 
 Source = Literal["option", "environment", "default"]
 
@@ -60,6 +61,10 @@ class Settings(BaseSettings):
     streams: Annotated[int, Field(ge=1, le=1_000_000)] = Field(10_000, description="open streams at most, in all")
     key_failures: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         10, description="keys that open nothing, for each address and minute, that are told 401; more are told 429"
+    )
+
+    tenant_max_leases: int | None = Field(
+        None, ge=1, le=TENANT_LEASES_MAX, description="leases of one tenant at most, in all; unset: no limit"
     )
 
     leader_grace_s: float = _seconds(60.0, "how long a leader may have no connection before its runs are settled")

@@ -220,7 +220,7 @@ def _aside(each: dict[str, Any]) -> str:
         return "draining until it registers again"
     reason = f"quarantined for {each['reason']!r}"
     if each["probing"]:
-        return f"{reason} until its one probing run is closed without blame or an operator releases it"
+        return f"{reason} until its one probing run ends without blame or an operator releases it"
     until = instant_of(each["until"])
     return f"{reason} until {until}, then it may have one probing run, and an operator may release it before"
 

@@ -1,30 +1,27 @@
 """How a holder lets go: it parks, hands back, closes, or tells how it stopped.
 
 A close may name many runs at once; they land in one append, and each gets its own answer, so one stale fence among
-them refuses only its own run. A failed outcome that begins with a poison class quarantines the worker in the same
-append; the end of a probing run without poison releases it.
+them refuses only its own run. What an end says about the worker is put down in the same append (``commands.vouching``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from commands.desk import Caller, Desk, entries_of, merged
 from commands.showing import show
+from commands.vouching import Ended, about_workers
 from domain.closing import Close, code_of
 from domain.closing import close as closed
 from domain.handing import Park
 from domain.handing import hand_back as handed_back
 from domain.handing import park as parked
-from domain.lease import Held
 from domain.refusal import InvalidCommand, Refusal
-from domain.run_facts import RunClosed
 from domain.settling import report_stop
 from domain.standing import RunDraft, Standing
 from domain.values import Moment, Value
-from domain.worker import Blame, Worker, poison_class, quarantine, release, worker_stream
-from journal.commit import Decision, Done, Entry
+from journal.commit import Decision, Done
 
 CLOSES_MAX = 1_000
 
@@ -43,7 +40,7 @@ async def park(desk: Desk, caller: Caller, run_id: str, fence: int | None, comma
     def decide(standing: Standing, now: Moment) -> RunDraft:
         return parked(standing, desk.presented(caller, fence), command, desk.remains(standing), now)
 
-    done = await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+    done = await _let_go(desk, caller, run_id, decide)
     desk.note_fence(fence, "park")
     return done
 
@@ -54,9 +51,25 @@ async def hand_back(desk: Desk, caller: Caller, run_id: str, fence: int | None) 
     def decide(standing: Standing, now: Moment) -> RunDraft:
         return handed_back(standing, desk.presented(caller, fence), desk.remains(standing), now)
 
-    done = await desk.on_run(caller, run_id, decide, lambda after, now: show(desk, after, now))
+    done = await _let_go(desk, caller, run_id, decide)
     desk.note_fence(fence, "hand-back")
     return done
+
+
+async def _let_go(
+    desk: Desk, caller: Caller, run_id: str, decide: Callable[[Standing, Moment], RunDraft], error: str = ""
+) -> Done[dict[str, Any]]:
+    """Carry out what may end a holding, with what that says about its worker."""
+
+    def decision(now: Moment) -> Decision[dict[str, Any]]:
+        standing = desk.standing(caller, run_id)
+        draft = decide(standing, now)
+        about = about_workers(desk, caller, [Ended(standing, draft, error)], now)
+        entries = entries_of(draft.entries, run_id) + about.entries
+        guards = merged([draft.versions, about.guards])
+        return Decision(entries, guards, show(desk, desk.after(standing, draft), now))
+
+    return await desk.acting(caller, run_id, decision)
 
 
 async def stop_report(
@@ -77,15 +90,10 @@ async def close(desk: Desk, caller: Caller, closing: CloseOf) -> Done[dict[str, 
         FenceLost: the fence gives no right to close; nothing of the close becomes visible.
     """
 
-    def decision(now: Moment) -> Decision[dict[str, Any]]:
-        standing = desk.standing(caller, closing.run_id)
-        draft = _closed(desk, caller, standing, closing, now)
-        about = _about_workers(desk, caller, [(standing, draft, closing)], now)
-        guards = merged([standing.versions, about.guards])
-        entries = entries_of(draft.entries, closing.run_id) + about.entries
-        return Decision(entries, guards, show(desk, desk.after(standing, draft), now))
+    def decide(standing: Standing, now: Moment) -> RunDraft:
+        return _closed(desk, caller, standing, closing, now)
 
-    done = await desk.acting(caller, closing.run_id, decision)
+    done = await _let_go(desk, caller, closing.run_id, decide, _error_of(closing))
     desk.note_fence(closing.fence, "close")
     return done
 
@@ -109,7 +117,8 @@ async def close_many(desk: Desk, caller: Caller, closings: Sequence[CloseOf]) ->
                 continue
             decided.append((standing, draft, closing))
             answers.append(_brief(desk.after(standing, draft)))
-        about = _about_workers(desk, caller, decided, now)
+        ended = [Ended(standing, draft, _error_of(closing)) for standing, draft, closing in decided]
+        about = about_workers(desk, caller, ended, now)
         entries = [entry for s, draft, _ in decided for entry in entries_of(draft.entries, s.run_id)]
         guards = merged([*(s.versions for s, _, _ in decided), about.guards])
         return Decision(entries + about.entries, guards, {"closes": answers})
@@ -142,57 +151,10 @@ def _refused(closing: CloseOf, refusal: Refusal) -> dict[str, Any]:
     return {"run_id": closing.run_id, "code": refusal.code, "detail": str(refusal), **refusal.fields()}
 
 
+def _error_of(closing: CloseOf) -> str:
+    return code_of(closing.close.error) if closing.close.outcome == "failed" else ""
+
+
 def _closed(desk: Desk, caller: Caller, standing: Standing, closing: CloseOf, now: Moment) -> RunDraft:
     command = msgspec.structs.replace(closing.close, result=closing.close.result, error=closing.close.error)
     return closed(standing, desk.presented(caller, closing.fence), command, desk.remains(standing), now)
-
-
-class _AboutWorkers:
-    """What the closes say about the workers that held the runs."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.guards: dict[str, int] = {}
-
-
-class Said(Value, frozen=True):
-    """What one close says about its worker: the poison class of its error, if it has one, or that it was a probe."""
-
-    worker_id: str
-    poison: str | None
-    cites: tuple[str, ...]
-
-
-def _about_workers(
-    desk: Desk, caller: Caller, decided: Sequence[tuple[Standing, RunDraft, CloseOf]], now: Moment
-) -> _AboutWorkers:
-    said: dict[str, Said] = {}
-    for standing, draft, closing in decided:
-        one = _said(desk, caller, standing, draft, closing) if draft.entries else None
-        if one is not None and (one.worker_id not in said or said[one.worker_id].poison is None):
-            said[one.worker_id] = one
-    about = _AboutWorkers()
-    for one in said.values():
-        stream, worker = worker_stream(caller.tenant, one.worker_id), desk.worker(caller, one.worker_id)
-        about.guards[stream] = worker.version
-        about.entries += _worker_entries(desk, stream, worker, one, now)
-    return about
-
-
-def _said(desk: Desk, caller: Caller, standing: Standing, draft: RunDraft, closing: CloseOf) -> Said | None:
-    """None when the close says nothing about its worker: no poison, and not the end of a probing run."""
-    lease = standing.lease
-    worker_id = lease.worker if isinstance(lease, Held) else lease.last.worker if lease.last is not None else ""
-    poison = poison_class(code_of(closing.close.error)) if closing.close.outcome == "failed" else None
-    if poison is None and not desk.live.fleet.is_probe((caller.tenant, worker_id), standing.run_id, lease.fence):
-        return None
-    return Said(worker_id, poison, (draft.last(RunClosed),))
-
-
-def _worker_entries(desk: Desk, stream: str, worker: Worker, said: Said, now: Moment) -> list[Entry]:
-    if said.poison is not None:
-        blame = Blame(worker_id=said.worker_id, reason=said.poison, cites=said.cites)
-        facts = quarantine(worker, blame, now.wall, desk.timers.quarantine_s)
-    else:
-        facts = release(worker, said.worker_id, "probe", said.worker_id)
-    return [Entry(stream, fact, None) for fact in facts]

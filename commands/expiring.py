@@ -7,9 +7,10 @@ that failed an append may fail to be read as well, and a lease without a mark wo
 
 from collections.abc import Callable
 
-from commands.desk import Caller, Desk, entries_of, system_caller
+from commands.desk import Caller, Desk, entries_of, merged, system_caller
 from commands.judging import judged
 from commands.presence import settle_first
+from commands.vouching import Ended, about_workers
 from domain.claiming import lapse
 from domain.handing import end_slice, expire
 from domain.lease import Held
@@ -78,7 +79,10 @@ async def _on_due(
     def decision(now: Moment) -> Decision[None]:
         before()
         standing = desk.standing(caller, run_id)
-        return Decision(entries_of(decide(standing, now).entries, run_id), standing.versions, None)
+        draft = decide(standing, now)
+        about = about_workers(desk, caller, [Ended(standing, draft)], now)
+        entries = entries_of(draft.entries, run_id) + about.entries
+        return Decision(entries, merged([standing.versions, about.guards]), None)
 
     done = await desk.execute(caller, (run_id,), decision)
     return done.position is not None

@@ -14,7 +14,7 @@ from domain.fencing import fence_lost, is_late
 from domain.lease import FenceLost, FenceRequired, Held, Lease, LeaseMark, Reserved
 from domain.refusal import RunUnknown
 from domain.run import Absent, Queued, Run, Settled, SettledOtherwise, WrongState, run_stream
-from domain.run_facts import AttemptEnded, EndOutcome, RunParked, State, Work
+from domain.run_facts import AttemptEnded, EndOutcome, RunClosed, RunParked, State, Work
 from domain.values import NULL, Fact, Json, Moment, Value, cite
 from domain.workspace import Workspace, workspace_stream
 from domain.workspace_refusals import WorkspaceUnknown
@@ -112,6 +112,16 @@ class RunDraft(Draft):
     def lease_given_back(self) -> bool:
         """Whether this decision has already ended the lease by its clock or by its holder."""
         return any(isinstance(fact, leases.LeaseExpired | leases.LeaseReleased) for _, fact in self.entries)
+
+    @property
+    def let_go(self) -> bool:
+        """Whether the holder comes to an end here: it closes, gives its lease back, or has held it for its slice."""
+        lease = self.standing.lease
+        sliced = isinstance(lease, Held) and lease.sliced
+        return any(
+            isinstance(fact, RunClosed | leases.LeaseReleased) or (sliced and isinstance(fact, leases.LeaseExpired))
+            for _, fact in self.entries
+        )
 
     def last(self, kind: type[Fact]) -> str:
         """The citation of this decision's fact of that kind."""

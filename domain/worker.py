@@ -4,8 +4,8 @@
 
 A registered worker is granted runs unless it is *draining* (it asked for no more) or *quarantined* (what it reports
 points at the worker rather than at the run). Quarantine ends by an operator or, once its cool-down has passed, by one
-probing run: where a slot is free the worker may be granted one at a time, beside what it holds from before, and a close
-of it without poison releases the worker.
+probing run: where a slot is free the worker may be granted one at a time, beside what it holds from before, and an end
+that it brings it to without poison releases it: a close, a hand-back, a parking without the lease, a whole slice.
 
 A worker is *gone* when it was unheard for ``gone_s`` and no lease of it is live; that never shortens a lease. When
 the last stream of a worker is closed by its side without a goodbye, ``WorkerDetached`` is recorded, and its leases
@@ -147,7 +147,7 @@ class WorkerInQuarantine(Refusal):
 
     def __init__(self, worker_id: str, quarantine: Quarantine, *, probing: bool = False) -> None:
         until = quarantine.until.isoformat()
-        ends = "until its one probing run is closed without blame" if probing else f"until {until}, then for one run"
+        ends = "until its one probing run ends without blame" if probing else f"until {until}, then for one run"
         super().__init__(
             f"worker {worker_id!r} is quarantined for {quarantine.reason!r} {ends}, or until an operator releases it",
             worker_id=worker_id, reason=quarantine.reason, until=until,

@@ -195,6 +195,22 @@ async def test_while_fences_are_rolled_out_a_missing_one_acts_under_the_one_in_f
         assert {"partial": 1, "close": 1} == (await service.ok("GET", "/healthz"))["unfenced"]
 
 
+async def test_a_tenant_holds_as_many_leases_as_the_service_is_set_to_and_why_names_the_limit(data_dir: Path) -> None:
+    async with running(data_dir, tenant_max_leases=2) as service:
+        first, _ = await service.held(), await service.held("w2", queue="other")
+        third = await service.submitted()
+
+        refusal = await service.refused("POST", f"/v1/runs/{third}/claim", {"worker_id": "w1"})
+        why = await service.ok("GET", f"/v1/runs/{third}/why")
+
+        assert (409, "limit_reached", "tenant_max_leases", 2, "default") == tuple(
+            refusal[name] for name in ("status", "code", "limit", "value", "subject")
+        )
+        assert "tenant 'default' has reached its limit of 2 leases" in str(why)
+        await service.ok("POST", run(first, "close"), {"fence": 1, "outcome": "succeeded"})
+        assert 1 == (await service.ok("POST", f"/v1/runs/{third}/claim", {"worker_id": "w1"}))["fence"]
+
+
 async def test_the_fence_may_travel_in_the_head(service: Service) -> None:
     run_id = await service.held()
     path = run(run_id, "partial")

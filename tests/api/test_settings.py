@@ -41,6 +41,8 @@ def test_the_timers_reach_those_who_wait_by_them(monkeypatch: pytest.MonkeyPatch
         ("PORT", "65536"),
         ("PORT", "http"),
         ("FENCE_REQUIRED", "maybe"),
+        ("TENANT_MAX_LEASES", "0"),
+        ("TENANT_MAX_LEASES", "1000001"),
     ],
 )
 def test_a_value_outside_its_bounds_is_refused_in_one_line_with_the_variable_the_value_and_the_bounds(
@@ -55,6 +57,16 @@ def test_a_value_outside_its_bounds_is_refused_in_one_line_with_the_variable_the
     assert line.startswith(f"setting_invalid: {PREFIX}{name} is ")
     assert all(part in line for part in (value, "must be"))
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(("given", "limit"), [(None, None), ("", None), ("1", 1), ("1000000", 1_000_000)])
+def test_a_tenant_has_no_limit_of_leases_unless_one_is_set(
+    given: str | None, limit: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if given is not None:
+        monkeypatch.setenv("JACKLINE_TENANT_MAX_LEASES", given)
+
+    assert limit == load().tenant_max_leases
 
 
 def test_a_journal_elsewhere_is_refused_rather_than_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_a_quarantined_worker_is_told_with_its_reason_until_when_and_what_ends_i
     before, after = crew._aside(aside, AT - timedelta(seconds=1)), crew._aside(aside, AT)
 
     assert f"w1 is quarantined: stalled; until {show.moment(AT)}, then it may have one probing run" in before
-    assert "stalled; until its one probing run is closed without blame; `jackline workers release w1`" in after
+    assert "stalled; until its one probing run ends without blame; `jackline workers release w1`" in after
     assert not crew._aside(WorkerInfo("w2", raw={"quarantine": None}), AT)
 
 

@@ -174,7 +174,7 @@ async def test_a_worker_that_has_its_probing_run_says_what_ends_its_quarantine(w
     block = explained(world, waiting)["waiting_for"][0]
 
     assert "workers_unwilling" == block["code"]
-    assert "'w1' is quarantined for 'broken disk' until its one probing run is closed without blame" in block["because"]
+    assert "'w1' is quarantined for 'broken disk' until its one probing run ends without blame" in block["because"]
 
 
 async def test_the_place_in_the_queue_counts_what_is_due_and_comes_before(world: World) -> None:

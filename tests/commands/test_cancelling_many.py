@@ -8,6 +8,7 @@ import pytest
 from commands import steering
 from commands.desk import Caller
 from commands.steering import Filter
+from domain.refusal import InvalidCommand
 from journal.errors import IdempotencyMismatch, OutcomeUnknown
 from tests.commands.world import ADMIN, World, command, plain
 
@@ -101,3 +102,14 @@ async def test_without_a_key_each_request_looks_anew(world: World) -> None:
 
     assert [later] == [each["run_id"] for each in (await cancel(world))["runs"]]
     assert ["cancelled"] * 2 == [world.state(one) for one in (first, later)]
+
+
+@pytest.mark.parametrize("limit", [0, steering.CANCEL_MANY_MAX + 1])
+async def test_a_command_for_no_run_or_for_too_many_is_refused_with_the_bounds(world: World, limit: int) -> None:
+    run_id = await world.submit()
+    refused = await world.refused_or(cancel(world, limit=limit))
+
+    assert isinstance(refused, InvalidCommand)
+    assert ("limit", limit) == (refused.field, refused.value)
+    assert "queued" == world.state(run_id)
+    assert 1 == len((await cancel(world, limit=steering.CANCEL_MANY_MAX))["runs"])

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from commands import ending, workers
+from commands import ending, steering, workers
 from domain.claiming import LimitReached
+from domain.handing import Park
 from domain.worker import POISON_CLASSES, WorkerInQuarantine, WorkerQuarantined, WorkerReleased, WorkerUnknown
 from tests.commands.test_reservations import bind, reserved
 from tests.commands.world import ADMIN, World, closing
@@ -146,7 +147,7 @@ async def test_a_worker_that_holds_other_runs_is_probed_in_a_free_slot_and_with_
     (probe,) = await world.claim("w1", most=9)
     second = await world.refused_or(world.claim("w1", most=9))
     assert isinstance(second, WorkerInQuarantine)
-    assert "until its one probing run is closed without blame" in str(second)
+    assert "until its one probing run ends without blame" in str(second)
     await world.close(*held[0])
     assert isinstance(await world.refused_or(world.claim("w1", most=9)), WorkerInQuarantine)
     await world.close(probe["run_id"], probe["fence"])
@@ -241,6 +242,67 @@ async def test_a_probe_that_dies_leaves_the_worker_quarantined_and_probed_again(
     (probe,) = await world.claim("w1")
     await world.close(probe["run_id"], probe["fence"], "failed", retryable=False)
     assert None is quarantine_of(world)
+
+
+async def ended(world: World, run_id: str, fence: int, how: str) -> None:
+    """The run's holder comes to an end in this way, or does not."""
+    match how:
+        case "hand_back":
+            await ending.hand_back(world.desk, ADMIN, run_id, fence)
+        case "park" | "park, lease kept":
+            await ending.park(world.desk, ADMIN, run_id, fence, Park(kind="waiting_input", keep_lease=how != "park"))
+        case "failed":
+            await world.close(run_id, fence, "failed", error="e", retryable=False)
+        case "cancelled":
+            await steering.cancel(world.desk, ADMIN, run_id, keep_workspaces=False)
+            await world.later(10)
+        case "slice":
+            await world.later(2)
+            await world.later(5)
+        case _:
+            assert "expired" == how
+            await world.later(5)
+
+
+@pytest.mark.parametrize(
+    ("how", "free"),
+    [
+        ("hand_back", True),
+        ("park", True),
+        ("failed", True),
+        ("slice", True),
+        ("park, lease kept", False),
+        ("expired", False),
+        ("cancelled", False),
+    ],
+)
+async def test_a_probe_that_its_holder_brings_to_an_end_without_poison_releases_the_worker(
+    each_world: World, how: str, free: bool
+) -> None:
+    world = each_world
+    await poisoned(world)
+    await world.later(300)
+    await world.worker("w1", slots=9)
+    await world.submit(ttl=5, max_hold_s=2 if how == "slice" else None)
+    (probe,) = await world.claim("w1", most=9)
+    await ended(world, probe["run_id"], probe["fence"], how)
+
+    assert free == (quarantine_of(world) is None)
+    assert (["probe"] if free else []) == [fact.cause for fact in world.facts() if isinstance(fact, WorkerReleased)]
+
+
+async def test_a_fleet_on_slices_gets_all_its_slots_back_by_one_probe(world: World) -> None:
+    await poisoned(world)
+    await world.later(300)
+    await world.worker("w1", slots=9)
+    for _ in range(3):
+        await world.submit(ttl=60, max_hold_s=2)
+    (probe,) = await world.claim("w1", most=9)
+    await world.later(2)
+    await ending.hand_back(world.desk, ADMIN, probe["run_id"], probe["fence"])
+    await world.later(1)
+
+    assert 3 == len(await world.claim("w1", most=9))
 
 
 async def test_an_operator_releases_a_worker_at_once_and_its_reminder_is_gone(world: World) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from domain.lease import LeaseMark
 from domain.workspace_facts import LastSeen
-from evidence.memory import Evidence, LeaseMarks
+from evidence.memory import TOOLS_MAX, TURNS_TOLD_MAX, Evidence, LeaseMarks
 from tests.commands.clockwork import NOON
 
 
@@ -208,3 +208,28 @@ async def test_what_is_being_judged_and_when_a_stream_broke_is_known_as_long_as_
     evidence.break_known(worker, NOON.wall)
 
     assert (None, 0) == (evidence.broke_at(worker, NOON.wall), evidence.sizes()["under way"])
+
+
+@pytest.mark.parametrize(("past", "oldest_is_known"), [(0, True), (1, False)])
+def test_as_many_tool_calls_of_a_run_are_known_as_fit_and_the_oldest_gives_way(
+    past: int, *, oldest_is_known: bool
+) -> None:
+    evidence = Evidence()
+    for number in range(TOOLS_MAX + past):
+        evidence.tool_started("r1", f"t{number}", NOON.after(number))
+    for number in range(1, TOOLS_MAX + past):
+        evidence.tool_ended("r1", f"t{number}")
+
+    assert (NOON.mono if oldest_is_known else None) == evidence.tool_since("r1")
+
+
+@pytest.mark.parametrize(("past", "oldest_is_known"), [(0, True), (1, False)])
+def test_as_many_ended_turns_are_known_to_be_told_as_fit_and_the_oldest_gives_way(
+    past: int, *, oldest_is_known: bool
+) -> None:
+    evidence = Evidence()
+    for turn in range(TURNS_TOLD_MAX + past):
+        evidence.tell_turn("r1", turn)
+
+    assert oldest_is_known == evidence.turn_told("r1", 0)
+    assert evidence.turn_told("r1", TURNS_TOLD_MAX + past - 1)

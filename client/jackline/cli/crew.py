@@ -78,7 +78,7 @@ def _aside(one: WorkerInfo, now: datetime) -> str:
     if not quarantine:
         return ""
     until = datetime.fromisoformat(quarantine["until"])
-    ends = "until its one probing run is closed without blame"
+    ends = "until its one probing run ends without blame"
     if until > now:
         ends = f"until {show.moment(until)}, then it may have one probing run in a free slot"
     return f"{one.worker_id} is quarantined: {quarantine['reason']}; {ends}; `jackline workers release {one.worker_id}`"

@@ -248,3 +248,12 @@ def _best(books: Books, has: Labels) -> str | None:
     fitting = [run for run in books.cards.values() if run.ready and set(run.labels) <= set(has)]
     able = [run for run in fitting if not books.limits.key_full(run.key)]
     return min(able, key=lambda run: run.rank).run_id if able else None
+
+
+@pytest.mark.parametrize(("before", "told"), [(2, 2), (3, 3), (4, 3)])
+def test_no_more_runs_ahead_are_counted_than_were_asked_for(before: int, told: int) -> None:
+    books = Books()
+    books.offer(*(card(f"r{number}") for number in range(before + 1)))
+    last = max(books.cards.values(), key=lambda one: one.rank)
+
+    assert told == books.ready.ahead(last, 3)
