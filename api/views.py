@@ -188,7 +188,8 @@ def _beside(desk: Desk, run_id: str, now: Moment) -> dict[str, Any]:
 
 def facts_page(call: Call, run_id: str, query: ReadFacts) -> dict[str, Any]:
     """Facts of a run after a position; ``next_after`` is null when there are no more for now."""
-    facts = call.desk.journal.store.facts_of(run_id, query.after, query.limit)
+    store = call.desk.journal.store
+    facts = store.facts_within(run_id, query.after, query.limit, PAGE_BYTES)
     shown: list[msgspec.Raw] = []
     size, last = 0, query.after
     for recorded in facts:
@@ -198,7 +199,7 @@ def facts_page(call: Call, run_id: str, query: ReadFacts) -> dict[str, Any]:
         last = recorded.position
         if size >= PAGE_BYTES:
             break
-    more = len(shown) == query.limit or len(shown) < len(facts)
+    more = len(shown) == query.limit or last < store.last_position(run_id)
     return {"facts": shown, "next_after": last if more else None}
 
 
@@ -213,7 +214,7 @@ def facts_stream(call: Call, run_id: str, after: int) -> Stream:
             opened.on_end = bell.set
             while opened.ending is None and may_see(caller, node.desk.standing(caller, run_id)):
                 bell.clear()
-                facts = store.facts_of(run_id, position, FACTS_AT_ONCE)
+                facts = store.facts_within(run_id, position, FACTS_AT_ONCE, PAGE_BYTES)
                 if facts:
                     position = facts[-1].position
                     yield b"".join(map(fact_frame, facts))
