@@ -10,6 +10,7 @@ A leader that takes nothing while too many facts wait (``api/followings.py``) is
 """
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 from api.bells import within
@@ -18,12 +19,14 @@ from api.followings import Following, leader_of
 from api.keys import Entry
 from api.node import Node
 from api.streams import COMMENT_S, Opened
+from api.views import FRESH_S
 from commands import presence
 from domain.presence import ConnectionKind, DropCause, Presence, presence_stream
 from domain.run_facts import TERMINAL
 from evidence.presence import LeaderKey
 from journal.mapper import Recorded
 from projections.document import fact_document
+from projections.stored.faults import ReadModelBehind
 from projections.stored.listing import Listing
 
 AWAY_MAX = 500
@@ -50,9 +53,9 @@ async def conversation(
                 shown = presence.show_presence(node.desk, entry.caller, leader_id)
                 hello = {**shown, "connection_id": link.connection_id, "away_since": away_since}
                 yield start, "hello", encode({**hello, "position": position})
-                settled = await _settled_since(node, leader, away_since)
-                if settled:
-                    yield start, "settled_while_away", encode({"away_since": away_since, "runs": settled})
+                async for settled in _settled_since(node, opened, (leader, following), away_since):
+                    told = {"away_since": away_since, "runs": settled}
+                    yield None if settled is None else (start, "settled_while_away", encode(told))
                 async for item in _items(node, opened, (leader, following), (start, position)):
                     yield item
             finally:
@@ -73,11 +76,27 @@ def _away_since(node: Node, leader: LeaderKey) -> Any:
     return None if known.connections else known.zero_since
 
 
-async def _settled_since(node: Node, leader: LeaderKey, away_since: Any) -> list[dict[str, Any]]:
-    """The leader's runs that were settled while it was away, the latest first."""
-    if away_since is None:
-        return []
-    await node.runs.wait_for(node.desk.journal.position, COMMENT_S)
+async def _settled_since(
+    node: Node, opened: Opened, who: tuple[LeaderKey, Following], away_since: datetime | None
+) -> AsyncIterator[list[dict[str, Any]] | None]:
+    """The leader's runs that were settled while it was away, the latest first, once; nothing when none was.
+
+    None for as long as the read model cannot say, which is no reason to let the leader go.
+    """
+    leader, following = who
+    while away_since is not None and opened.ending is None and not following.overrun:
+        following.bell.clear()
+        try:
+            if settled := await _settled_now(node, leader, away_since):
+                yield settled
+            return
+        except ReadModelBehind:
+            if not await within(following.bell, COMMENT_S):
+                yield None
+
+
+async def _settled_now(node: Node, leader: LeaderKey, away_since: datetime) -> list[dict[str, Any]]:
+    await node.runs.wait_for(node.desk.journal.position, FRESH_S)
     wanted = Listing(state=tuple(sorted(TERMINAL)), leader_id=leader[1], sort="-settled_at", limit=AWAY_MAX)
     found = await node.runs.list(leader[0], wanted)
     fields = ("run_id", "name", "state", "reason", "settled_at")

@@ -7,7 +7,8 @@ there is, with the ``position`` it is of. No wait outlives the service: when it 
 waits for a run to settle answers the run as it is, and one that waits for a position is refused ``stopping``.
 
 What a key is bound to bounds what it sees: a leader's key with leader ids sees their runs, a worker's key with worker
-ids the runs that those hold or held last; any other run is answered exactly like one that does not exist.
+ids the runs that those hold or held last; any other run is answered exactly like one that does not exist. A stream, or
+a read that waits, is bound at every step: it ends when the run has become somebody else's.
 
 Pages end at their limit or at ``PAGE_BYTES``, whichever comes first.
 """
@@ -132,6 +133,7 @@ async def run_when(call: Call, run_id: str, query: ReadRun) -> dict[str, Any]:
     visible(call, run_id)
     if query.until is not None and query.wait_s > 0:
         await call.while_there(call.node.before_stop(_until_settled(call, run_id, query.wait_s)))
+        visible(call, run_id)
     return show_run(call.desk, call.caller, run_id)
 
 
@@ -186,7 +188,8 @@ def _beside(desk: Desk, run_id: str, now: Moment) -> dict[str, Any]:
 
 def facts_page(call: Call, run_id: str, query: ReadFacts) -> dict[str, Any]:
     """Facts of a run after a position; ``next_after`` is null when there are no more for now."""
-    facts = call.desk.journal.store.facts_of(run_id, query.after, query.limit)
+    store = call.desk.journal.store
+    facts = store.facts_within(run_id, query.after, query.limit, PAGE_BYTES)
     shown: list[msgspec.Raw] = []
     size, last = 0, query.after
     for recorded in facts:
@@ -196,22 +199,22 @@ def facts_page(call: Call, run_id: str, query: ReadFacts) -> dict[str, Any]:
         last = recorded.position
         if size >= PAGE_BYTES:
             break
-    more = len(shown) == query.limit or len(shown) < len(facts)
+    more = len(shown) == query.limit or last < store.last_position(run_id)
     return {"facts": shown, "next_after": last if more else None}
 
 
 def facts_stream(call: Call, run_id: str, after: int) -> Stream:
     """Facts of a run after a position, then as they happen."""
-    node, key = call.node, call.entry.key
+    node, key, caller = call.node, call.entry.key, call.caller
     store = call.desk.journal.store
 
     async def frames(opened: Opened) -> AsyncIterator[bytes]:
         position = after
         with node.bells.hung(run_id) as bell:
             opened.on_end = bell.set
-            while opened.ending is None:
+            while opened.ending is None and may_see(caller, node.desk.standing(caller, run_id)):
                 bell.clear()
-                facts = store.facts_of(run_id, position, FACTS_AT_ONCE)
+                facts = store.facts_within(run_id, position, FACTS_AT_ONCE, PAGE_BYTES)
                 if facts:
                     position = facts[-1].position
                     yield b"".join(map(fact_frame, facts))
@@ -289,7 +292,10 @@ def output_stream(call: Call, run_id: str, after: Place | None) -> Stream:
             while opened.ending is None:
                 bell.clear()
                 # Asked before the output is read: what a run wrote before it ended is then all there.
-                ended = node.desk.standing(caller, run_id).state in TERMINAL
+                standing = node.desk.standing(caller, run_id)
+                if not may_see(caller, standing):
+                    return
+                ended = standing.state in TERMINAL
                 chunks = node.desk.journal.registers.chunks(run_id, place, CHUNKS_AT_ONCE)
                 if chunks:
                     place = (chunks[-1].fence, chunks[-1].seq)

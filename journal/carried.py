@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from journal.errors import NotAJournal
+from journal.targets import sync
 
 FOLDER = "archive"
 SUFFIX = ".facts"
@@ -51,7 +52,7 @@ def settle(connection: sqlite3.Connection, data_dir: Path, epoch: str, *, keys: 
             body = connection.execute("SELECT body FROM backup_files WHERE name = ?", (name,)).fetchone()[0]
             if not isinstance(body, bytes):
                 raise NotAJournal(str(data_dir), f"what the backup carries as {name} is no file")
-            _put(data_dir / name, body)
+            _put(data_dir, name, body)
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute("UPDATE tail SET epoch = ?", (epoch,))
@@ -63,14 +64,18 @@ def settle(connection: sqlite3.Connection, data_dir: Path, epoch: str, *, keys: 
     connection.execute("COMMIT")
 
 
-def _put(path: Path, body: bytes) -> None:
+def _put(data_dir: Path, name: str, body: bytes) -> None:
+    path = data_dir / name
     if path.exists():
         return
     path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_name(path.name + ".new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    new.unlink(missing_ok=True)  # what a crash left, or a link to somewhere else
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(body)
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
+    sync(path.parent)  # before the backup forgets what it carried
+    sync(data_dir)

@@ -43,6 +43,7 @@ _POSITIONS_OF = (
     f"SELECT position FROM stored_events WHERE originator_id IN ({_OWN}) AND position > ? "  # noqa: S608
     "UNION SELECT position FROM stored_events WHERE correlation_id = ? AND position > ? ORDER BY 1 LIMIT ?"
 )
+_SIZES = f"SELECT position, length(state) FROM stored_events WHERE position IN ({_POSITIONS_OF}) ORDER BY position"  # noqa: S608
 _OF_RUN = f"WHERE position IN ({_POSITIONS_OF}) ORDER BY position"
 _BEGUN = (
     "SELECT originator_id FROM stored_events WHERE correlation_id = ? AND originator_version = 1 "
@@ -108,6 +109,17 @@ class FactTables:
         own = (f"{kind}-{correlation_id}" for kind in RUN_SCOPED)
         rows = self._read(_SELECT + _OF_RUN, (*own, after, correlation_id, after, limit))
         return [self.codec.recorded(row) for row in rows]
+
+    def facts_within(self, correlation_id: str, after: int, limit: int, size: int) -> list[Recorded]:
+        """Like ``facts_of``, and no more than until their stored bytes come to ``size``; one at least, if there is."""
+        own = (f"{kind}-{correlation_id}" for kind in RUN_SCOPED)
+        positions: list[int] = []
+        for position, stored in self.datastore.read(_SIZES, (*own, after, correlation_id, after, limit)):
+            positions.append(position)
+            size -= stored or 0
+            if size <= 0:
+                break
+        return self.facts_at(positions)
 
     def positions_of(self, correlation_id: str) -> list[int]:
         """The positions of all facts of one correlation, in order."""

@@ -152,6 +152,16 @@ class MemoryStore(RegisterMaps, POPOApplicationRecorder):
         positions = [p for p in self._correlated.get(correlation_id, ()) if p > after][:limit]
         return [self.codec.recorded(self._rows[p - 1]) for p in positions]
 
+    def facts_within(self, correlation_id: str, after: int, limit: int, size: int) -> list[Recorded]:
+        """Like ``facts_of``, and no more than until their stored bytes come to ``size``; one at least, if there is."""
+        facts: list[Recorded] = []
+        for recorded in self.facts_of(correlation_id, after, limit):
+            facts.append(recorded)
+            size -= len(self._rows[recorded.position - 1][4])
+            if size <= 0:
+                break
+        return facts
+
     def last_position(self, correlation_id: str) -> int:
         """The position of the last fact of a correlation; 0 when it has none."""
         return max(self._correlated.get(correlation_id, (0,)))

@@ -78,6 +78,9 @@ class Store(RegisterSource, Protocol):
     def facts_of(self, correlation_id: str, after: int, limit: int) -> list[Recorded]:
         """At most ``limit`` facts of one correlation after a position, in order."""
 
+    def facts_within(self, correlation_id: str, after: int, limit: int, size: int) -> list[Recorded]:
+        """Like ``facts_of``, and no more than until their stored bytes come to ``size``; one at least, if there is."""
+
     def stream(self, name: str) -> list[Recorded]:
         """All facts of a stream, in order."""
 

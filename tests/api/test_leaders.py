@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 
+from api import leading
 from tests.api.dead_line import proxied
 from tests.api.service import Service, listening, running
 from tests.api.test_streams import STREAM, Listening, Reader
@@ -110,6 +111,31 @@ async def test_a_leader_that_comes_back_too_late_is_told_what_was_settled_while_
     (told,) = json.loads(away["data"])["runs"]
     assert (run_id, "mine", "cancelled", "leader_gone") == tuple(told[k] for k in ("run_id", "name", "state", "reason"))
     assert json.loads(hello["data"])["away_since"] == json.loads(away["data"])["away_since"]
+
+
+async def test_a_leader_that_comes_back_while_the_read_model_cannot_say_stays_and_is_told_later(
+    there: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leading, "COMMENT_S", 0.05)
+    runner = there.service.node.runner
+    assert runner is not None
+    (follower,) = [one for one in runner._followers if one.name == "runs"]
+    async with there.stream(PRESENCE) as reader:
+        await reader.frames(1)
+        gone = await there.service.submitted(leader_id="ada")
+    await until_state(there.service, gone, "cancelled")
+    await runner.runs.wait_for(there.service.node.desk.journal.position, BOUND_S)
+    follower.readable = runner.runs.readable = False
+    async with there.stream(PRESENCE) as reader:
+        await reader.frames(1)
+        await there.service.submitted(leader_id="ada")
+        present = await counted(there.service, 1)
+        follower.readable = runner.runs.readable = True
+        away, live = await reader.frames(2)
+
+    assert 1 == present["open_runs"]
+    assert [gone] == [run["run_id"] for run in json.loads(away["data"])["runs"]]
+    assert ("settled_while_away", "run.submitted.v1") == (away["event"], live["event"])
 
 
 async def test_a_stream_is_resumed_after_the_position_that_was_last_seen(there: Listening) -> None:

@@ -236,6 +236,37 @@ async def test_a_claim_whose_client_has_left_is_granted_nothing(there: Listening
     assert "queued" == (await service.ok("GET", f"/v1/runs/{run_id}"))["state"]
 
 
+@pytest.mark.parametrize("what", ["facts", "output"])
+async def test_a_stream_of_a_run_ends_when_the_run_becomes_another_leaders(what: str, there: Listening) -> None:
+    service = there.service
+    run_id = await service.held(leader_id="ada")
+    bound = {"Authorization": f"Bearer {service.made_key('leader', leader_ids=['ada'])}"}
+    await service.ok("POST", f"/v1/runs/{run_id}/output", {"fence": 1, "seq": 0, "data": "hers"})
+    async with there.stream(f"/v1/runs/{run_id}/{what}", **bound) as reader:
+        await reader.frames(1)
+        await service.ok("POST", f"/v1/runs/{run_id}/reassign", {"leader_id": "bea", "revision": 1})
+        await service.ok("POST", f"/v1/runs/{run_id}/output", {"fence": 1, "seq": 1, "data": "not hers"})
+        rest = await reader.frames(1_000)
+
+    assert ["not hers" in one["data"] or "run.reassigned" in one["event"] for one in rest] == [False] * len(rest)
+
+
+async def test_a_wait_for_the_end_of_a_run_that_becomes_another_leaders_tells_nothing(service: Service) -> None:
+    run_id = await service.submitted(leader_id="ada")
+    key = service.made_key("leader", leader_ids=["ada"])
+    path = f"/v1/runs/{run_id}?until=settled&wait_s=60"
+    waiting = asyncio.ensure_future(service.refused("GET", path, key=key))
+
+    async def waits() -> bool:
+        return len(service.node.bells) > 0
+
+    await eventually(waits, what="somebody to wait for the run")
+    await service.ok("POST", f"/v1/runs/{run_id}/reassign", {"leader_id": "bea", "revision": 1})
+    await service.ok("POST", f"/v1/runs/{run_id}/cancel", {})
+
+    assert "run_unknown" == (await waiting)["code"]
+
+
 async def test_a_slow_reader_holds_up_nobody_and_costs_one_batch(there: Listening) -> None:
     service = there.service
     run_id = await service.held()

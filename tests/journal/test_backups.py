@@ -145,6 +145,20 @@ def test_keys_that_are_there_stay(tmp_path: Path) -> None:
     assert b"newer keys" == (there / KEYS_NAME).read_bytes()
 
 
+def test_what_a_backup_carries_is_put_into_a_file_of_its_own_and_never_through_a_link(tmp_path: Path) -> None:
+    file = backed_up(with_keys(filled(tmp_path / "here")), tmp_path / "journal.backup")
+    there, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
+    there.mkdir()
+    elsewhere.write_bytes(b"of somebody else")
+    (there / f"{KEYS_NAME}.new").symlink_to(elsewhere)
+
+    restored(file, there)
+
+    assert b"of somebody else" == elsewhere.read_bytes()
+    assert not (there / KEYS_NAME).is_symlink()
+    assert 0o600 == (there / KEYS_NAME).stat().st_mode & 0o777
+
+
 def test_a_journal_that_was_restored_without_its_keys_is_not_missed(tmp_path: Path) -> None:
     here = with_keys(filled(tmp_path / "here"))
     file = backed_up(here, tmp_path / "backup")
