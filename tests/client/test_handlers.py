@@ -325,7 +325,7 @@ async def test_a_worker_without_a_handler_does_not_start() -> None:
 
 async def test_a_cancellation_that_nobody_asked_for_fails_the_attempt(shared: Service, queue: str) -> None:
     async def handler(run: HeldRun) -> Any:
-        inner = asyncio.create_task(asyncio.sleep(BOUND_S))
+        inner = asyncio.create_task(asyncio.Event().wait())
         inner.cancel()
         await inner
 

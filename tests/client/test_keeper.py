@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jackline.worker import keeper, starting
+from jackline.worker import keeper
 from jackline.worker.environment import MARK
 from jackline.worker.keeper import Keeper, read
 from jackline.worker.places import Attempt, Home
 from jackline.worker.processes import Identity, marked
-from jackline.worker.starting import NotBegun, never_began, rehearse, start_keeper, withhold
+from jackline.worker.starting import NotBegun, never_began, rehearse, withhold
 from tests.client.keeping import Kept
 from tests.waiting import until
 
@@ -130,26 +130,6 @@ async def test_a_rehearsal_starts_a_keeper_for_nothing_and_leaves_nothing(tmp_pa
     home.close()
 
     assert not (home.path / "rehearsal").exists()
-
-
-async def test_a_rehearsal_that_takes_too_long_leaves_no_zombie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(home: Home, attempt: Attempt) -> subprocess.Popen[bytes]:
-        started.append(start_keeper(home, attempt))
-        return started[-1]
-
-    monkeypatch.setattr(starting, "start_keeper", start)
-    monkeypatch.setattr(starting, "REHEARSAL_S", 0.0)
-    home = Home(tmp_path / "home")
-    (home.path / "bin" / "keeper.py").write_text("import signal; signal.pause()")
-    with pytest.raises(NotBegun, match="has not started a command within 0 s"):
-        await rehearse(home)
-    home.close()
-
-    assert -signal.SIGKILL == started[0].returncode
 
 
 def test_a_worker_starts_the_keeper_that_it_came_with_when_the_package_has_gone(

@@ -103,7 +103,6 @@ async def _see_through(home: Home, attempt: Attempt) -> None:
         raise NotBegun(msg) from error
     finally:
         keeping.kill()
-        await asyncio.to_thread(keeping.wait)  # reaped, also when it came to nothing
     told = attempt.load("exit.json")
     if not isinstance(told, dict) or told.get("exit_code") != 0:
         raise NotBegun(never_began(attempt) or f"a command that does nothing ended otherwise: {told!r}")
