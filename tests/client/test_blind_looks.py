@@ -19,8 +19,6 @@ from jackline.workspaces.directory import DirectoryProvider
 from jackline.workspaces.process import ProcessIdentity, look
 from tests.waiting import until
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks go through /proc")
-
 
 @contextmanager
 def no_descriptor_left() -> Iterator[None]:
@@ -75,18 +73,14 @@ def test_a_process_that_ended_is_known_to_have_ended_without_a_descriptor(sleepe
 
 
 MAIN_THREAD_ENDS = """
-import ctypes, os, signal, threading
+import ctypes, signal, threading
 threading.Thread(target=signal.sigwait, args=[{signal.SIGUSR1}]).start()
-ctypes.CDLL(None).syscall(EXIT, 0)
+ctypes.CDLL(None).pthread_exit(None)
 """
-EXIT_THREAD = {"x86_64": 60, "aarch64": 93}
 
 
-@pytest.mark.skipif(os.uname().machine not in EXIT_THREAD, reason="the number of a system call")
-@LINUX
 def test_a_process_whose_main_thread_has_ended_goes_on() -> None:
-    code = MAIN_THREAD_ENDS.replace("EXIT", str(EXIT_THREAD[os.uname().machine]))
-    process = subprocess.Popen([sys.executable, "-I", "-S", "-c", code])
+    process = subprocess.Popen([sys.executable, "-I", "-S", "-c", MAIN_THREAD_ENDS])
     identity = ProcessIdentity.at(process.pid) or ProcessIdentity(0, "", "")
     try:
         until(lambda: (keeper.stat_of(process.pid) or "?")[0] == "Z", what="the main thread has ended")
@@ -103,7 +97,6 @@ def test_a_keeper_of_another_boot_is_nobody_however_alike() -> None:
     assert Identity.of(document | {"boot_id": "another boot"}) is None
 
 
-@LINUX
 async def test_a_mark_that_cannot_be_read_is_not_a_missing_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,6 +208,7 @@ async def test_the_directory_of_a_run_that_has_ended_is_neither_watched_nor_held
     assert not bench.grounds._watcher.watching(ground.workspace_id)
     assert -1 == pin.descriptor
     assert ground.path.is_dir()
+    assert not bench.grounds._standing
 
 
 async def test_a_command_of_which_nobody_knows_how_it_ended_makes_the_worker_ask(bench: Bench) -> None:

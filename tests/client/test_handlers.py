@@ -325,7 +325,7 @@ async def test_a_worker_without_a_handler_does_not_start() -> None:
 
 async def test_a_cancellation_that_nobody_asked_for_fails_the_attempt(shared: Service, queue: str) -> None:
     async def handler(run: HeldRun) -> Any:
-        inner = asyncio.create_task(asyncio.sleep(BOUND_S))
+        inner = asyncio.create_task(asyncio.Event().wait())
         inner.cancel()
         await inner
 
@@ -358,3 +358,22 @@ async def test_a_worker_that_is_cancelled_leaves_no_handler_behind(shared: Servi
         assert ended.is_set()
         assert not asyncio.all_tasks() - before
         assert "queued" == (await client.run(receipt.run_id)).state
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+async def test_what_the_service_will_never_take_fails_the_attempt_once(
+    shared: Service, queue: str, *, succeeds: bool
+) -> None:
+    async def handler(run: HeldRun) -> Any:
+        if succeeds:
+            return "x" * (1 << 20)
+        error = LookupError("x" * (1 << 20))
+        error.retryable = False  # type: ignore[attr-defined]
+        raise error
+
+    run, _ = await handled(shared, queue, handler)
+
+    assert ("failed", "result_refused" if succeeds else "error_refused", 1) == (
+        run.state, run.error["code"], run.attempt,
+    )  # fmt: skip
+    assert "body_too_large" in run.error["message"]

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +16,8 @@ from jackline.workspaces import watching
 from jackline.workspaces.contract import Observation, WorkspaceRef
 from jackline.workspaces.directory import DirectoryProvider
 from jackline.workspaces.looking import Pin
-from jackline.workspaces.watching import DirectoryWatcher
-from tests.waiting import eventually
+from jackline.workspaces.watching import LOOKERS, DirectoryWatcher
+from tests.waiting import BOUND_S, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.origin("C3", "C9", "C18", "R12", "R14")]
 
@@ -344,3 +345,38 @@ def flood(place: Path) -> None:
     for _ in range(limit // 4 + 1):
         one.rename(other)
         other.rename(one)
+
+
+async def test_looks_that_hang_keep_no_thread_from_anybody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop's own threads look up names, too: without them no lease could be renewed."""
+    answers, hanging = threading.Event(), threading.Semaphore(0)
+
+    def hung(pin: Pin) -> Observation:
+        hanging.release()
+        answers.wait()
+        return Observation("present", str(pin.identity))
+
+    provider, watcher = DirectoryProvider(tmp_path), DirectoryWatcher(lambda *_: None)
+    monkeypatch.setattr(Pin, "look", hung)
+    names = [f"w{number}" for number in range(LOOKERS)]
+    for name in names:
+        await provider.place(name, {})
+    try:
+        for name in names:
+            pin = provider.pin(WorkspaceRef(name))
+            assert isinstance(pin, Pin)
+            watcher.watch(name, pin)
+        looks = [watched.looking for watched in watcher._watched.values() if watched.looking is not None]
+        await eventually(lambda: _all_hang(hanging), what="every look hangs")
+        assert "done" == await asyncio.wait_for(asyncio.to_thread(lambda: "done"), BOUND_S)
+    finally:
+        answers.set()
+    await asyncio.wait(looks)
+    for name in names:
+        watcher.forget(name)
+
+
+async def _all_hang(hanging: threading.Semaphore) -> bool:
+    return hanging._value == LOOKERS

@@ -13,6 +13,7 @@ it.
     could not be started         failed, error {"code": "not_started", "errno": E}, not retryable
     not started by our fault     nothing: the run is handed back before it comes to this, see `starting`
     no command to run            failed, error {"code": "no_command"}, not retryable
+    its result is refused        failed, error {"code": "result_refused", ...}, not retryable: too large, say
 
 A command that was *asked* to end is another matter: exit 0 then only says that it ended politely. Unless it says
 outright that it has finished, by exiting 0 with a JACKLINE_RESULT written, its ending follows from why it was asked:
@@ -30,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jackline.decode import decode
-from jackline.errors import Garbled
+from jackline.errors import Garbled, Invalid
 
 Verb = Literal["close", "hand-back", "park", "stop-report", "nothing"]
 
@@ -99,6 +100,17 @@ def no_command() -> Ending:
     """The ending of a run that says nothing about what to execute."""
     message = "the payload has no command, and the worker was not given one: submit with `-- command...`"
     return Ending("close", _failed({"code": "no_command", "message": message}, retryable=False))
+
+
+def instead_of(body: dict[str, Any], refusal: Invalid) -> dict[str, Any]:
+    """What is said in place of a close that the service will never take: that it was refused, and why.
+
+    Left unsaid, the lease would run out, and all the work would be done again to be refused again.
+    """
+    succeeded = body.get("outcome") == "succeeded"
+    what = "result" if succeeded else "error"
+    error = {"code": f"{what}_refused", "message": f"the service refused the {what}: {refusal}"}
+    return _failed(error, retryable=bool(not succeeded and body.get("retryable")))
 
 
 def _after_parking(parked: Any) -> Ending:

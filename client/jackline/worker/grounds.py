@@ -110,6 +110,7 @@ class Grounds:
 
     def left(self, run_id: str, *, ended: bool | None = None) -> None:
         """A command of the run has ended, and perhaps the run with it; None: nobody has said, the service is asked."""
+        self._standing.pop(run_id, None)
         for workspace_id in list(self._open.get(run_id, ())):
             if ended:
                 self._settle(workspace_id)

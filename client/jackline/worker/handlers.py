@@ -26,11 +26,13 @@ from typing import Any
 from jackline._async.client import AsyncClient
 from jackline.errors import JacklineError
 from jackline.models import Claim
+from jackline.worker.endings import Ending, Verb
 from jackline.worker.engine import Engine, Execution, Setup
 from jackline.worker.held import HeldLease, LeaseLost
 from jackline.worker.heldrun import HeldRun, Parked
 from jackline.worker.log import Log, Sink, to_logging
 from jackline.worker.persist import Heard, until_heard
+from jackline.worker.telling import close_or_write
 
 Handler = Callable[[HeldRun], Awaitable[Any]]
 
@@ -131,7 +133,7 @@ class HandlerExecution:
             delivering.cancel()
             await asyncio.gather(listening, delivering, return_exceptions=True)
 
-    async def _handle(self) -> tuple[str | None, dict[str, Any]]:
+    async def _handle(self) -> tuple[Verb | None, dict[str, Any]]:
         """What to tell about how the handler ended."""
         handler = await self._worker.handler_of(self._claim)
         self._handling = asyncio.ensure_future(_called(handler, self._run))
@@ -152,7 +154,7 @@ class HandlerExecution:
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its attempt
             return "close", _failed(type(error).__name__, str(error), retryable=getattr(error, "retryable", True))
 
-    def _unfinished(self) -> tuple[str | None, dict[str, Any]]:
+    def _unfinished(self) -> tuple[Verb | None, dict[str, Any]]:
         """What to tell about a handler that was cancelled."""
         if self._asked == "cancel":
             return "close", _failed("stopped", "the handler was cancelled", retryable=False)
@@ -176,7 +178,7 @@ class HandlerExecution:
     def _is_lost(self) -> bool:
         return self._lease.loss is not None and self._lease.loss.kind == "lost"
 
-    async def _tell(self, verb: str | None, body: dict[str, Any]) -> None:
+    async def _tell(self, verb: Verb | None, body: dict[str, Any]) -> None:
         client, lease, log = self._worker.client, self._lease, self._worker.log
         values = {"run_id": lease.ref.run_id, "fence": lease.ref.fence}
         if verb is None:
@@ -186,9 +188,9 @@ class HandlerExecution:
             log("claim_lost_before_finish", **values, reason=lease.loss and lease.loss.reason)
             await self._report_stop()
             return
-        key = f"{lease.ref.run_id}.{lease.ref.fence}.{verb}"
+        key, last = f"{lease.ref.run_id}.{lease.ref.fence}.{verb}", Ending(verb, body)
         heard = await until_heard(
-            verb, lambda: client.write(lease.ref, verb, body, key), lease, client.transport.clock, log
+            verb, lambda: close_or_write(client, lease.ref, last, key), lease, client.transport.clock, log
         )
         if heard is Heard.FENCE_LOST:
             log("claim_lost_before_finish", **values, reason=lease.loss and lease.loss.reason)
@@ -213,7 +215,7 @@ async def _called(handler: Handler, run: HeldRun) -> Any:
 def _succeeded(result: Any) -> dict[str, Any]:
     try:
         json.dumps(result, allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         return _failed("result_not_json", f"the handler's result is not JSON: {error}", retryable=False)
     return {"outcome": "succeeded", "result": result}
 

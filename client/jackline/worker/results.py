@@ -9,6 +9,7 @@ Bytes that are not UTF-8 are shown as replacements. Text beyond `TEXT_MAX` chara
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +24,7 @@ def read_result(path: Path) -> Any:
     except OSError:
         return None
     try:
-        return json.loads(content, parse_constant=_refuse)
+        return json.loads(content, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         return _kept(content, str(error) or type(error).__name__)
 
@@ -34,8 +35,14 @@ def is_kept(result: Any) -> bool:
 
 
 def _refuse(constant: str) -> NoReturn:
-    message = f"{constant} is no JSON"
+    message = f"{constant} is no number of JSON's"
     raise ValueError(message)
+
+
+def _finite(text: str) -> float:
+    """The number, if there is one for it: 1e999 is JSON, and infinity cannot be told to anybody."""
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text[:40])
 
 
 def _kept(content: bytes, problem: str) -> dict[str, Any]:

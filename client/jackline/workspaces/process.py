@@ -39,6 +39,7 @@ NAME = "process"
 PREFIX = "proc"
 MARK = "JACKLINE_WORKSPACE_ID"
 GRACE_S = 10.0  # from SIGTERM to SIGKILL at a teardown
+MARK_LOOKS, MARK_LOOK_S = 40, 0.05  # at the environment of a process that shows none
 LOOK_S = 1.0  # between two looks where the kernel has no descriptors of processes
 ENDED = "ProcessExited"
 NO_PROCESS, NOT_STARTED = "NoProcess", "ProcessNotStarted"
@@ -150,10 +151,12 @@ class ProcessProvider:
         """End the process and everything that it has started: SIGTERM, and SIGKILL after the grace."""
         identity = self._identity(ref)
         if look(identity).kind == "present":
-            if not _carries_mark(identity.pid, ref.workspace_id):
+            ours = await _carries_mark(identity.pid, ref.workspace_id)
+            if not ours and look(identity).kind == "present":
                 msg = f"process {identity.pid} was not started for workspace {ref.workspace_id}: it is left alone"
                 raise NotOurs(msg)
-            await self._end(ref.workspace_id, identity)
+            if ours:
+                await self._end(ref.workspace_id, identity)
         await asyncio.to_thread(end_marked, MARK, ref.workspace_id)
         gone = look(identity).kind != "present"
         self._reap(ref.workspace_id)
@@ -301,9 +304,16 @@ def _start_of(pid: int) -> str | None:
     return None
 
 
-def _carries_mark(pid: int, workspace_id: str) -> bool:
-    with contextlib.suppress(psutil.Error, OSError):
-        return bool(psutil.Process(pid).environ().get(MARK) == workspace_id)
+async def _carries_mark(pid: int, workspace_id: str) -> bool:
+    """Whether the process was started for that workspace.
+
+    For a moment after its start the kernel shows an empty environment, which says nothing: it is asked again.
+    """
+    for _ in range(MARK_LOOKS):
+        with contextlib.suppress(psutil.Error, OSError):
+            if environment := psutil.Process(pid).environ():
+                return environment.get(MARK) == workspace_id
+        await asyncio.sleep(MARK_LOOK_S)
     return False
 
 

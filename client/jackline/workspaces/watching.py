@@ -21,6 +21,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from jackline.workspaces.looking import Pin
 CONFIRM_S = 0.1
 RESCAN_S = 30.0
 UNWATCHED_S = 1.0
+LOOKERS = 32  # threads that look; those that hang take nothing from what else waits for a thread: names, to begin with
 LOOK_LIMIT_S = 5.0
 LIMITS = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -187,6 +189,7 @@ class DirectoryWatcher:
         self._watches = Watches(note)
         self._mounts = Mounts()
         self._changed = asyncio.Event()
+        self._lookers = ThreadPoolExecutor(LOOKERS, thread_name_prefix="jackline-look")
 
     def watch(self, workspace_id: str, pin: Pin) -> None:
         """Begin to watch a directory; the pin is released when that is over."""
@@ -288,7 +291,7 @@ class DirectoryWatcher:
     async def _look_until_clear(self, workspace_id: str, watched: _Watched) -> None:
         while True:
             watched.again = False
-            seen = await _seen(watched.pin)
+            seen = await _seen(watched.pin, self._lookers)
             if seen.is_loss and watched.suspected:
                 self._lose(workspace_id, watched, seen)
                 return
@@ -313,13 +316,13 @@ class DirectoryWatcher:
         self._tell(workspace_id, [seen])
 
 
-async def _seen(pin: Pin) -> Observation:
-    """One look, on a thread of its own: a hung file server must not hold up anything else."""
+async def _seen(pin: Pin, lookers: ThreadPoolExecutor) -> Observation:
+    """One look, on a thread that does nothing else: a hung file server must not hold up anything but looks."""
     if pin.busy:
         return Observation("watch_dropped", str(pin.identity), message=f"{pin.path}: the last look has no answer yet")
     try:
         async with asyncio.timeout(LOOK_LIMIT_S):
-            return await asyncio.to_thread(pin.look)
+            return await asyncio.get_running_loop().run_in_executor(lookers, pin.look)
     except TimeoutError:
         message = f"{pin.path}: a look took longer than {LOOK_LIMIT_S:g} s"
         return Observation("watch_dropped", str(pin.identity), message=message)
