@@ -389,5 +389,6 @@ def test_cancelling_a_reserved_run_settles_it_at_once_and_its_token_is_void() ->
 def test_a_refusal_says_to_the_millisecond_when_to_come_back() -> None:
     held = given(submitted(), granted()).when(claim(), at=10.12345).then_refused(LeaseHeld)
     last = given(submitted(max_attempts=1), granted()).detached(5).when(claim(), at=10.12345).then_refused(LeaseHeld)
+    ahead = given(submitted(), reserved()).when(claim(), at=10.12345).then_refused(LeaseHeld)
 
-    assert (49.877, 49.877) == (held.retry_after_s, last.retry_after_s)
+    assert (49.877, 49.877, 109.877) == (held.retry_after_s, last.retry_after_s, ahead.retry_after_s)

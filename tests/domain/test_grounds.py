@@ -26,6 +26,7 @@ from domain.settling import Cancel
 from domain.values import Fact, of_json
 from domain.workspace_facts import (
     ContinuityUnknown,
+    Provider,
     ProvisionFaulted,
     WorkspaceDestroyed,
     WorkspaceLost,
@@ -276,6 +277,18 @@ def test_the_ground_that_only_its_holder_watched_is_unknown_when_the_holder_fell
     after = outcome.then(LeaseExpired, ContinuityUnknown, WorkerTimeout, AttemptEnded)
     assert (noon(20), "holder_gone") == (after.ground().unknown_since, after.ground().unknown_cause)
     assert after.ground("w2").unknown_since is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "unseen"), [("directory", False), ("process", False), ("external", True), ("kubernetes", True)]
+)
+def test_a_silent_holder_leaves_a_ground_in_doubt_that_it_could_see_and_none_on_another_machine(
+    provider: Provider, unseen: bool
+) -> None:
+    of_ada = given(submitted(), granted("ada"), ground(provider), parked())
+    held_by_bob = of_ada.when(claim("bob"), at=20).after.now_it_is("running", fence=2)
+
+    assert unseen == (held_by_bob.when(expire(), at=80).after.ground().unknown_since is not None)
 
 
 def test_a_decision_about_the_ground_is_guarded_by_the_run_its_lease_and_every_ground() -> None:

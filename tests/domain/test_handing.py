@@ -2,6 +2,7 @@
 
 import pytest
 
+from domain import handing
 from domain.effects import EffectsMadeAmbiguous
 from domain.lease import FenceLost, Held, LeaseExpired, LeaseReleased, LeaseRevoked, SliceEnded
 from domain.run import Queued, WrongState
@@ -17,7 +18,7 @@ from domain.run_facts import (
     Work,
     WorkerTimeout,
 )
-from domain.standing import Remains
+from domain.standing import Presented, Remains
 from domain.values import Moment
 from tests.domain.commands import cancel, claim, close, end_slice, expire, hand_back, park, pause, resume, write
 from tests.domain.facts import cancel_asked, expired, granted, handed_back, intended, parked, pause_asked, submitted
@@ -303,6 +304,15 @@ def test_a_worker_pauses_its_run_only_when_it_was_asked_to() -> None:
     asked.when(park("paused"), at=6).then(AttemptEnded, LeaseReleased, RunParked).now_it_is("paused")
     kept = asked.when(park("paused", keep=True), at=6).then(RunParked).now_it_is("paused")
     kept.when(resume(), at=7).then(RunResumed).now_it_is("running", fence=1)
+
+
+def test_a_worker_that_pauses_its_run_when_asked_to_may_leave_a_question() -> None:
+    wish = handing.Park(kind="paused", question=text("which one?"))
+    asked = given(submitted(), granted(), pause_asked())
+
+    waits = asked.when(lambda standing, rest, now: handing.park(standing, Presented(fence=1), wish, rest, now), at=6)
+
+    assert text("which one?") == waits.fact(RunParked).question
 
 
 @pytest.mark.parametrize("kind", ["waiting_input", "waiting_peer", "waiting_takeover"])

@@ -76,6 +76,15 @@ def test_beyond_its_bound_it_is_refused(instance_id: str | None, where: str | No
     assert field == refusal.value.field
 
 
+def test_a_place_beyond_its_bound_is_shown_with_the_bound() -> None:
+    where = "x" * (WHERE_MAX_CHARS + 1)
+
+    with pytest.raises(InvalidCommand) as refusal:
+        named("a", where, NOON)
+
+    assert (where, "at most 256 characters") == (refusal.value.value, refusal.value.limit)
+
+
 def test_whoever_names_no_instance_is_none() -> None:
     assert named(None, "somewhere", NOON) is None
     assert named("a" * ID_MAX_CHARS, None, NOON) is not None

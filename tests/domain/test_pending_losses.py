@@ -20,6 +20,7 @@ from domain.run_facts import (
 )
 from domain.values import of_json
 from domain.workspace_facts import (
+    ProvisionFaulted,
     WorkspaceLost,
 )
 from tests.domain.commands import (
@@ -35,10 +36,12 @@ from tests.domain.commands import (
 )
 from tests.domain.facts import granted, parked, sliced, submitted
 from tests.domain.ground_facts import (
+    fault,
     ground,
     lose,
     lost,
     observe,
+    placed,
     seen,
 )
 from tests.domain.kit import Given, given, ground_citation, noon, on
@@ -232,3 +235,19 @@ def test_a_loss_that_was_pending_under_a_lease_that_is_gone_decides_nothing_more
     queued.when(claim("bob"), at=70).after.now_it_is("running").when(hand_back(2), at=80).then(
         LeaseReleased, AttemptEnded
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"), [("settle_lost", "lost"), ("retry_fresh", "queued"), ("park", "waiting_takeover")]
+)
+def test_a_body_that_does_not_come_to_be_decides_a_loss_that_was_pending_beside_it(policy: str, state: str) -> None:
+    facts = (granted(), ground(), on("w2", placed(workspace_id="w2")), lost("ProcessExited", pending=True))
+    two = given(submitted(on_workspace_lost=policy), *facts).partial("half")
+
+    outcome = two.when(fault(workspace_id="w2"), at=20)
+
+    assert ProvisionFaulted is type(outcome.facts[0])
+    assert (state, policy == "settle_lost") == (outcome.after.standing.state, outcome.after.run.salvaged)
+    ended = outcome.fact(AttemptEnded)
+    assert ("workspace_lost", noon(20)) == (ended.outcome, ended.ended_at)
+    assert (ground_citation(2, "w2"), ground_citation(3)) == ended.cites

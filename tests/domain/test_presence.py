@@ -147,3 +147,12 @@ def test_after_any_comings_and_goings_the_count_is_that_of_who_is_there(steps: l
 
         assert there == set(presence.connections)
         assert (not there and falls > 0) == (presence.zero_since is not None)
+
+
+def test_an_absence_begins_at_the_latest_drop_though_an_earlier_end_of_a_session_is_found_out_after_it() -> None:
+    both = link(link(NEVER_SEEN), "s1", session=True)
+    three = link(both, "s2", session=True)
+
+    assert noon(9) == drop(drop(both, at=9), "s1", at=5, cause="expired").zero_since
+    found_out = drop(drop(drop(three, at=9), "s1", at=5, cause="expired"), "s2", at=6, cause="expired")
+    assert noon(9) == found_out.zero_since

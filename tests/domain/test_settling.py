@@ -2,6 +2,7 @@
 
 import pytest
 
+from domain import settling
 from domain.effects import EffectsMadeAmbiguous
 from domain.lease import FenceLost, LeaseRevoked
 from domain.run import Settled, SettledOtherwise, WrongState
@@ -15,7 +16,7 @@ from domain.run_facts import (
     Terminal,
     VerdictRendered,
 )
-from domain.settling import Settlement, end_into
+from domain.settling import Cancel, Settlement, end_into
 from domain.standing import Remains, RunDraft, Standing
 from domain.values import Moment
 from tests.domain.commands import cancel, cancel_due, close, expire, report_stop, verdict, write
@@ -38,6 +39,10 @@ from tests.domain.kit import Given, given, noon, run_citation, text
 
 BY_LEADER = submitted(verdict_by="leader")
 JUDGED = (BY_LEADER, granted(), closed("succeeded", "waiting_verdict"))
+
+
+def _cancel_keeping(standing: Standing, remains: Remains, now: Moment) -> RunDraft:
+    return settling.cancel(standing, Cancel(by=LEADER, keep_workspaces=True), remains, now)
 
 
 @pytest.mark.origin("A46")
@@ -106,6 +111,24 @@ def test_the_grace_of_a_cancel_finds_nothing_to_do_once_the_run_has_ended() -> N
 def test_a_second_cancel_changes_nothing_and_neither_does_one_of_a_cancelled_run() -> None:
     given(submitted(), granted(), cancel_asked()).when(cancel(), at=7).then_nothing()
     given(submitted()).when(cancel()).after.when(cancel(), at=1).then_nothing()
+
+
+def test_a_second_cancel_may_ask_to_keep_the_workspaces_and_the_grace_of_the_first_goes_on() -> None:
+    asked = given(submitted(), granted()).when(cancel(grace_s=10), at=5).after
+
+    kept = asked.when(_cancel_keeping, at=8).then(
+        CancelRequested(by=LEADER, keep_workspaces=True, requested_at=noon(8), settles_at=noon(15))
+    )
+    kept.when(_cancel_keeping, at=9).then_nothing()
+    kept.when(cancel(), at=9).then_nothing()
+    settled = kept.when(cancel_due(), at=15).after.now_it_is("cancelled")
+    settled.when(_cancel_keeping, at=16).then_nothing()
+
+
+def test_it_is_too_late_to_keep_the_workspaces_of_a_run_that_was_cancelled_without_them() -> None:
+    cancelled = given(submitted()).when(cancel(), at=5).after
+
+    assert "cancelled" == cancelled.when(_cancel_keeping, at=6).then_refused(SettledOtherwise).state
 
 
 @pytest.mark.origin("R6", "A32")

@@ -6,9 +6,10 @@ from domain.lease import FenceLost, FenceRequired, Held
 from domain.refusal import RunUnknown
 from domain.run_facts import AttemptEnded
 from domain.standing import Presented, holder, late_holder, refuse_settled
+from domain.values import Moment
 from tests.domain.commands import claim, presented, write
 from tests.domain.facts import expired, granted, parked, paused, reserved, settled, submitted
-from tests.domain.kit import NOON, RUN, given, run_citation
+from tests.domain.kit import NOON, RUN, given, noon, run_citation
 
 
 def test_a_queued_run_whose_lease_is_reserved_is_reserved() -> None:
@@ -94,3 +95,11 @@ def test_a_draft_finds_the_citation_of_its_own_last_fact_of_a_kind() -> None:
     assert run_citation(3) == cited == draft.last(AttemptEnded)
     assert RUN == draft.standing.run_id
     assert "" == draft.last(type(submitted()))
+
+
+def test_an_end_is_told_by_the_clock_that_runs_on_it_and_as_recorded_where_none_does() -> None:
+    ahead = given(submitted(), reserved(lapses=120))
+    set_back = Moment(noon(-3590), NOON.mono + 10)
+
+    assert noon(-3480) == ahead.standing.ends_at(noon(120), set_back)
+    assert noon(120) == ahead.clockless().standing.ends_at(noon(120), set_back)

@@ -66,6 +66,20 @@ def test_an_answer_queues_the_run_in_front_due_since_its_submission_and_counts_n
     assert 0 == after.run.failed_attempts
 
 
+def test_an_answer_to_a_run_that_was_wanted_for_later_by_the_calendar_leaves_it_for_later() -> None:
+    early = given(submitted(due=3600), granted(), parked())
+
+    after = early.when(answer(), at=500).after.now_it_is("queued")
+    assert Queued(due_at=noon(3600), reason="answered") == after.run.phase
+
+
+def test_an_answer_queues_the_run_due_now_when_the_wall_was_set_back_before_its_submission() -> None:
+    waiting = given(submitted(), granted(), parked())
+
+    after = waiting.when(answer(), at=-100).after.now_it_is("queued")
+    assert Queued(due_at=noon(-100), reason="answered") == after.run.phase
+
+
 @pytest.mark.origin("A36")
 def test_an_answer_to_a_holder_that_kept_its_live_lease_lets_it_go_on_under_the_same_fence() -> None:
     kept = given(submitted(), granted(), parked("waiting_input", kept=True))

@@ -8,7 +8,7 @@ from domain.words import as_loss, joined
 from domain.workspace_facts import LastSeen, WorkspaceLost
 from domain.workspace_refusals import MESSAGE_MAX_CHARS
 from tests.domain.facts import granted, submitted
-from tests.domain.ground_facts import BODY, ground, observe, placed, provisioning, restarted, seen
+from tests.domain.ground_facts import BODY, attached, ground, observe, placed, provisioning, restarted, seen
 from tests.domain.kit import Given, given
 
 EVICTED = LastSeen(reason="Evicted", message="node pressure")
@@ -68,6 +68,32 @@ def test_a_restart_that_is_told_late_says_nothing_of_the_present_life() -> None:
     late = seen("harness_restarted", incarnation=1, reason="OOMKilled")
 
     assert EVICTED == after(standing(restarted(2)), late, last=EVICTED)
+
+
+def test_of_two_restarts_in_one_report_the_one_that_is_told_late_says_nothing() -> None:
+    killed = seen("harness_restarted", incarnation=3, reason="OOMKilled")
+    late = seen("harness_restarted", incarnation=2, reason="Error")
+
+    assert LastSeen(reason="OOMKilled") == after(standing(), killed, late)
+
+
+def test_the_first_restart_of_a_body_forgets_what_was_said_before_it() -> None:
+    fresh = given(submitted(), granted(), placed("directory"), attached(incarnation=0))
+
+    assert LastSeen() == after(fresh, seen("harness_restarted", incarnation=1), last=EVICTED)
+
+
+def test_a_dropped_watch_may_have_the_last_word_of_a_body() -> None:
+    assert LastSeen(reason="NodeLost", message="no route") == after(
+        standing(), seen("watch_dropped", reason="NodeLost", message="no route")
+    )
+
+
+def test_what_was_said_while_a_pod_was_made_is_kept_when_it_is_seen_since_nobody_has_attached_to_it() -> None:
+    making = given(submitted(), granted(), placed("kubernetes"), provisioning())
+    waiting = LastSeen(message="no room")
+
+    assert waiting == after(making, seen("present", identity=BODY), last=waiting)
 
 
 def test_what_was_said_while_the_body_was_made_is_forgotten_once_it_is_attached_to() -> None:

@@ -224,6 +224,13 @@ def test_after_its_cool_down_a_quarantined_worker_is_granted_one_probing_run_and
         may_be_granted(cooled, "ada", cooled=True, probing=1)
 
 
+def test_a_refusal_names_the_instant_until_which_a_worker_is_quarantined_unless_its_probing_run_is_out() -> None:
+    held = Quarantine(reason="ssh_timeout", since=noon(), until=noon(300))
+
+    assert noon(300).isoformat() in str(WorkerInQuarantine("ada", held))
+    assert noon(300).isoformat() not in str(WorkerInQuarantine("ada", held, probing=True))
+
+
 def test_a_quarantine_outlives_leaving_and_being_gone_and_registering_again() -> None:
     held = Quarantine(reason="ssh_timeout", since=noon(), until=noon(300))
 
