@@ -42,6 +42,14 @@ class Bench:
     async def shown(self, ground: Ground) -> Workspace:
         return await self.client.workspaces.show(ground.workspace_id)
 
+    async def becomes(self, ground: Ground, phase: str) -> None:
+        """Wait until the service has heard what was done: it is told afterwards."""
+
+        async def once() -> bool:
+            return (await self.shown(ground)).phase == phase
+
+        await eventually(once, what=f"the workspace is {phase}", within_s=20)
+
     async def happened(self, name: str, times: int = 1) -> None:
         async def once() -> bool:
             return self.log.counts[name] >= times
@@ -235,7 +243,9 @@ async def test_of_directories_of_ended_runs_only_the_newest_are_kept(
     await bench.happened("workspace_destroyed", times=2)
 
     assert [False, False, True] == [ground.path.exists() for ground in grounds]
-    assert ["destroyed", "destroyed", "running"] == [(await bench.shown(ground)).phase for ground in grounds]
+    for ground in grounds[:2]:
+        await bench.becomes(ground, "destroyed")
+    assert "running" == (await bench.shown(grounds[2])).phase
 
 
 async def test_of_directories_that_the_service_does_not_know_only_so_many_are_kept(
