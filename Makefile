@@ -68,7 +68,7 @@ SOAK_S ?= 600
 soak: setup ## random worlds, kills, power cuts and lost answers for SOAK_S seconds (600); takes SEED, PARTS, SCALE
 	SOAK_S=$(SOAK_S) SEED='$(SEED)' PARTS='$(PARTS)' SCALE='$(SCALE)' $(BIN)/python -m tools.soak
 
-# Not part of the suite: about 20 minutes of one core. A run that was stopped goes on where it was; results are in mutants/.
+# Not part of the suite: it takes minutes. A run that was stopped goes on where it was; results are in mutants/.
 mutants: setup ## plant faults in domain/ and see which no test notices; takes MODULES ("lease run"), ARGS=--write
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/mutants.txt
 	$(BIN)/python -m tools.mutants $(MODULES) $(ARGS)

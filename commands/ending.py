@@ -7,8 +7,6 @@ them refuses only its own run. What an end says about the worker is put down in 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import msgspec
-
 from commands.desk import Caller, Desk, entries_of, merged
 from commands.showing import show
 from commands.vouching import Ended, about_workers
@@ -156,5 +154,4 @@ def _error_of(closing: CloseOf) -> str:
 
 
 def _closed(desk: Desk, caller: Caller, standing: Standing, closing: CloseOf, now: Moment) -> RunDraft:
-    command = msgspec.structs.replace(closing.close, result=closing.close.result, error=closing.close.error)
-    return closed(standing, desk.presented(caller, closing.fence), command, desk.remains(standing), now)
+    return closed(standing, desk.presented(caller, closing.fence), closing.close, desk.remains(standing), now)
